@@ -41,8 +41,13 @@ impl Content {
 
     /// The same bytes, whoever may run them.
     pub(crate) fn has_bytes(&self, bytes: &[u8]) -> bool {
-        matches!(self, Self::File { digest, .. } if *digest == digits(&Sha256::digest(bytes)))
+        matches!(self, Self::File { digest, .. } if *digest == self::digest(bytes))
     }
+}
+
+/// SHA-256, in hexadecimal digits.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    digits(&Sha256::digest(bytes))
 }
 
 fn digits(bytes: &[u8]) -> String {

@@ -122,27 +122,29 @@ fn tops(repository: &Repository) -> [PathBuf; 2] {
 }
 
 /// Keeps a file that was replaced, where somebody may still write to it. `aside` is the tree in which it is now; `base`
-/// is what it was made of. What it has in it counts as merged in, unless it `is_unwritten`.
+/// is what it was made of. Where what it has in it is not merged in, the next look does that: somebody had it open when
+/// it was replaced, and has written after the last look.
 pub(crate) fn keep(
     repository: &Repository,
     aside: &FileTree,
     moving: &Moving,
     base: impl FnOnce() -> Result<Vec<u8>, Stop>,
-    is_unwritten: bool,
+    is_merged_in: impl FnOnce(&[u8]) -> bool,
 ) -> Result<(), Stop> {
     let path = moving.path();
     let failed = |error| Stop::io("cannot keep", &aside.path.join(path), &error);
     let Some(file) = aside.open_file(path).map_err(failed)? else {
         return Ok(());
     };
-    if writers(&file) == Writers::None && !is_unwritten {
-        return Ok(());
-    }
+    // Asked before it is read: without a writer nothing comes after that.
+    let is_open = writers(&file) != Writers::None;
     let Some(mut seen) = aside.read(path).map_err(failed)? else {
         return Ok(());
     };
-    if is_unwritten {
+    if !is_merged_in(&seen) {
         seen = base()?;
+    } else if !is_open {
+        return Ok(());
     }
     // A second name for the same file: across mounts there can be none.
     let from = aside.path.join(path);
@@ -169,29 +171,32 @@ pub(crate) fn keep(
 }
 
 /// Merges in what programs have written to such files since the last look, and lets go of those that nobody has open.
-pub(crate) fn look(turn: &crate::SyncTurn<'_>) -> Result<(), Stop> {
+/// Returns true where anything was merged in.
+pub(crate) fn look(turn: &crate::SyncTurn<'_>) -> Result<bool, Stop> {
     let repository = turn.repository;
+    let mut is_merged = false;
     for top in tops(repository) {
         let Ok(entries) = fs::read_dir(&top) else {
             continue;
         };
         for entry in entries.flatten() {
-            look_at(turn, &entry.path())?;
+            is_merged |= look_at(turn, &entry.path())?;
         }
         // It stays while anything is in it.
         let _ = fs::remove_dir(&top);
     }
-    Ok(())
+    Ok(is_merged)
 }
 
-fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<(), Stop> {
+fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<bool, Stop> {
     let repository = turn.repository;
     let read = |name: &str| fs::read(dir.join(name)).ok();
     let note = read("note").and_then(|note| serde_json::from_slice::<OpenFile>(&note).ok());
     let (Some(note), Some(seen), Some(now_is)) = (note, read("seen"), read("file")) else {
         let _ = fs::remove_dir_all(dir);
-        return Ok(());
+        return Ok(false);
     };
+    let mut is_merged = false;
     let path = as_path(&note.path);
     let file = fs::File::open(dir.join("file"))
         .map_err(|error| Stop::io("cannot open", &dir.join("file"), &error))?;
@@ -199,7 +204,7 @@ fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<(), Stop> {
         // It may be a file of another database.
         let paths = [note.path.clone()];
         let Ok(_other) = neighbours::enter(repository, &paths) else {
-            return Ok(());
+            return Ok(false);
         };
         let files = repository.files.clone();
         let failed = |error| Stop::io("cannot read", &repository.git.dir.join(path), &error);
@@ -211,6 +216,7 @@ fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<(), Stop> {
             // The file was removed: only what is new is brought.
             None => (Vec::new(), records::added(&seen, &now_is)),
         };
+        is_merged = here != merged;
         stage::bring_in(turn, path, here, merged)?;
         turn::write_whole(&dir.join("seen"), &now_is)?;
     }
@@ -231,7 +237,7 @@ fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<(), Stop> {
             "a program still writes to {path} as it was before the pull; restart it"
         ))));
     }
-    Ok(())
+    Ok(is_merged)
 }
 
 /// How long ago a file was changed.

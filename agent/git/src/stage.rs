@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::sys::{self, Flock};
 use serde::{Deserialize, Serialize};
 
-use crate::content::Content;
+use crate::content::{self, Content};
 use crate::open_files::{self, Writers};
 use crate::tree::{FileTree, Put};
 use crate::{
@@ -147,8 +147,8 @@ pub(crate) struct Stage<'a> {
     files: FileTree,
     asides: Vec<Aside>,
     plan: Plan,
-    /// Files that a program was about to write anew when it was looked at last.
-    unwritten: RefCell<BTreeSet<Vec<u8>>>,
+    /// What was found in files that were swapped out and is merged in: their paths, and the digests.
+    merged_in: RefCell<BTreeSet<(Vec<u8>, String)>>,
 }
 
 /// A stage is there: a sync was killed, or is at work.
@@ -187,7 +187,7 @@ impl<'a> Stage<'a> {
             files,
             asides,
             plan,
-            unwritten: RefCell::default(),
+            merged_in: RefCell::default(),
         })
     }
 
@@ -223,7 +223,7 @@ impl<'a> Stage<'a> {
             files: repository.files.clone(),
             asides,
             plan,
-            unwritten: RefCell::default(),
+            merged_in: RefCell::default(),
         }))
     }
 
@@ -336,8 +336,18 @@ impl<'a> Stage<'a> {
                 // All files of a directory that goes are gone by now.
                 Some(Content::Other) if self.files.remove_dir(path) => {}
                 Some(Content::Other) => return Ok(Stepped::InTheWay),
+                // Nobody is to see the file without what is in it now.
+                Some(there @ Content::File { .. })
+                    if moving.is_record_file && moving.old.as_ref() != Some(&there) =>
+                {
+                    return self.join(moving, aside);
+                }
                 Some(_) => match self.files.exchange(&aside.new, path) {
-                    Ok(()) => return self.swapped(moving, aside),
+                    Ok(()) => {
+                        if let Some(stepped) = self.swapped(moving, aside)? {
+                            return Ok(stepped);
+                        }
+                    }
                     // A tool that replaces a file may remove the old one first.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(failed(error)),
@@ -371,31 +381,40 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Looks at what was swapped out.
-    fn swapped(&self, moving: &Moving, aside: &Aside) -> Result<Stepped, Stop> {
+    /// Looks at what was swapped out. What somebody has just written has its place again; `None` where that is to be
+    /// merged in.
+    fn swapped(&self, moving: &Moving, aside: &Aside) -> Result<Option<Stepped>, Stop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let out = aside.new.look(path).map_err(failed)?;
         if out == moving.old || out == moving.new {
-            return Ok(Stepped::Done);
+            return Ok(Some(Stepped::Done));
         }
-        if !moving.is_record_file {
-            self.files.exchange(&aside.new, path).map_err(failed)?;
-            if aside.new.look(path).map_err(failed)? != moving.new {
-                self.save(moving, &aside.new)?;
-            }
-            return Ok(Stepped::InTheWay);
+        self.files.exchange(&aside.new, path).map_err(failed)?;
+        if moving.is_record_file {
+            return Ok(None);
         }
+        if aside.new.look(path).map_err(failed)? != moving.new {
+            self.save(moving, &aside.new)?;
+        }
+        Ok(Some(Stepped::InTheWay))
+    }
+
+    /// Merges what is in a record file, and in no commit, with the new one, and puts that there.
+    fn join(&self, moving: &Moving, aside: &Aside) -> Result<Stepped, Stop> {
+        let path = moving.path();
+        let failed = |error: io::Error| self.failed(path, &error);
         let base = self.text(&moving.old_text, path)?;
-        let here = self.text(&moving.new_text, path)?;
-        let late = self.late_text(moving, &aside.new, &base)?;
-        let merged = self.late(moving, &[&base], &here, &late)?;
-        self.merge_in(moving, here, merged)?;
+        // Where it was in its place for a moment, somebody may have written to it.
+        let new = aside.new.read(path).map_err(failed)?.unwrap_or_default();
+        let there = self.late_text(moving, &self.files, &base)?;
+        let merged = self.late(moving, &[&base], &new, &there)?;
+        self.merge_in(moving, there, merged)?;
         Ok(Stepped::Merged)
     }
 
-    /// What somebody has written to a file that was swapped out, made of `base`. For a program that is about to write
-    /// all of it anew this waits a little; then it counts as unwritten, and the file is kept.
+    /// What somebody has written to a file that is replaced, made of `base`. For a program that is about to write
+    /// all of it anew this waits a little; then nothing counts as written yet, and the file is kept.
     fn late_text(&self, moving: &Moving, tree: &FileTree, base: &[u8]) -> Result<Vec<u8>, Stop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
@@ -406,10 +425,11 @@ impl<'a> Stage<'a> {
             };
             let text = tree.read(path).map_err(failed)?.unwrap_or_default();
             if !open_files::is_being_written(&file, base, &text) {
+                let seen = (moving.path.clone(), content::digest(&text));
+                self.merged_in.borrow_mut().insert(seen);
                 return Ok(text);
             }
             if begun.elapsed() >= PATIENCE {
-                self.unwritten.borrow_mut().insert(moving.path.clone());
                 return Ok(base.to_vec());
             }
             thread::sleep(Duration::from_millis(20));
@@ -462,6 +482,8 @@ impl<'a> Stage<'a> {
         if of.contains(&late) {
             return Ok(here.to_vec());
         }
+        let seen = (moving.path.clone(), content::digest(late));
+        self.merged_in.borrow_mut().insert(seen);
         let repository = self.repository;
         let known = versions::known(repository, &moving.path, of, late)?;
         let path = moving.path();
@@ -708,10 +730,17 @@ impl<'a> Stage<'a> {
                 continue;
             };
             let base = || self.text(&moving.old_text, moving.path());
-            let is_unwritten = self.unwritten.borrow().contains(&moving.path);
+            // What was found there when it was looked at; nothing else is merged in.
+            let is_merged_in = |text: &[u8]| {
+                let is_it = |content: &Option<Content>| {
+                    content.as_ref().is_some_and(|it| it.has_bytes(text))
+                };
+                let seen = (moving.path.clone(), content::digest(text));
+                is_it(&moving.old) || is_it(&moving.new) || self.merged_in.borrow().contains(&seen)
+            };
             let merged = aside.merged();
             for tree in [&aside.new, &aside.gone].into_iter().chain(&merged) {
-                open_files::keep(self.repository, tree, moving, base, is_unwritten)?;
+                open_files::keep(self.repository, tree, moving, base, is_merged_in)?;
             }
         }
         self.remove()

@@ -13,7 +13,7 @@ use crate::stage::{Moving, Source, Stage, Stepped};
 use crate::tree::FileTree;
 use crate::{
     GitOutput, GitReason, IndexLock, Repository, Stop, SyncTurn, as_path, kept, merge, neighbours,
-    pull, records,
+    open_files, pull, records,
 };
 
 /// The commits that a branch, and for a pull its index and its working tree, move between.
@@ -91,7 +91,9 @@ pub(crate) fn travel(turn: &SyncTurn<'_>, way: &Move) -> Result<bool, Stop> {
     drop(lock);
     remove_empty(&stage);
     stage.end()?;
-    moved
+    let is_merged = moved?;
+    // A program may have written in the last moment to a file that it had open.
+    Ok(open_files::look(turn)? || is_merged)
 }
 
 /// Puts the new files aside, with the index of afterwards, and writes the plan. Returns the submodules that come.

@@ -112,6 +112,9 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     if ids.is_empty() {
         ids = changed_ids(&now, &merged.bytes, &here);
     }
+    if ids.is_empty() {
+        return Ok(Looked::Fine);
+    }
     let names: Vec<_> = ids.iter().map(Id::to_string).collect();
     let mut notes = read(repository);
     let at = facts::now().0.as_secs();
@@ -272,7 +275,12 @@ fn nearest(
     };
     let notes = read(repository);
     let of_this = notes.found.iter().rev().filter(|found| found.path == path);
-    let of_this: Vec<_> = of_this.take(CONTENTS).collect();
+    // What was made of it was in the file, too.
+    let both = |found: &Found| {
+        let id = found.merged.clone();
+        [found.clone(), Found { id, ..found.clone() }]
+    };
+    let of_this: Vec<_> = of_this.take(CONTENTS).flat_map(both).collect();
     let commits = notes.commits.iter().rev();
     let asked: String = of_this
         .iter()

@@ -16,6 +16,7 @@ use nix::sys::signal::Signal;
 use rustix::fs::{FlockOperation, XattrFlags};
 
 use crate::bench::{Bench, each, stops_when_naive};
+use crate::wrapper::AFTER_THE_FILES;
 
 const FILE: &str = ".beads/issues.jsonl";
 
@@ -415,6 +416,39 @@ fn a_file_that_is_just_being_written_anew_is_not_cut() {
     bench.syncs("written");
     assert_eq!(bench.read(FILE).lines().count(), 14, "{}", bench.log());
     has_each(&bench, &["bd-12", "there-1", "tool-1"], "written");
+}
+
+/// A program has opened the file before it was replaced, and writes and closes it before the end of the pull.
+#[test]
+fn what_is_written_in_the_last_moment_of_a_pull_comes_in() {
+    if stops_when_naive() {
+        return;
+    }
+    let bench = bench();
+    change_there(&bench, "there-1");
+    let mut file = File::options()
+        .append(true)
+        .open(bench.here().join(FILE))
+        .expect("open");
+    let (begin, go_on) = (bench.path().join("begin"), bench.path().join("go-on"));
+    let (words, nth) = AFTER_THE_FILES;
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            wait_until(PATIENCE, "the moment", || begin.exists());
+            add(&mut file, Open::ToAppend, &mut 0, "tool-1");
+            drop(file);
+            fs::write(&go_on, "").expect("write");
+        });
+        bench.once_before_nth(
+            words,
+            nth,
+            ": >../begin; while [ ! -e ../go-on ]; do sleep 0.01; done",
+        );
+    });
+    has_each(&bench, &["there-1", "tool-1"], "in the same cycle");
+    assert!(are_let_go(&bench));
+    bench.is_synced("in the same cycle");
+    bench.is_whole("in the same cycle");
 }
 
 /// A program has the file locked: two programs that lock it one after the other would lock two files.
