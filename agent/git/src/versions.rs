@@ -10,7 +10,7 @@ use std::fs;
 use std::time::Duration;
 
 use beadlock_checker::internal::facts;
-use beadlock_records::{Id, Merged, RecordFile, differing, gone};
+use beadlock_records::{Id, RecordFile, differing, gone};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -45,9 +45,6 @@ struct Found {
     merged: String,
     /// A version that the branch had then, of which that was made.
     head: String,
-    /// The commit at which the branch was then, or came to be: until the next one `merged` is in no commit.
-    #[serde(default)]
-    on: String,
 }
 
 /// Records that were kept although a program has written a file without them.
@@ -66,8 +63,6 @@ pub(crate) struct Changed<'a> {
     pub(crate) path: &'a [u8],
     /// As HEAD has it.
     pub(crate) head: &'a [u8],
-    /// HEAD.
-    pub(crate) commit: &'a str,
     /// As it is in the working tree.
     pub(crate) here: Vec<u8>,
 }
@@ -99,33 +94,48 @@ pub(crate) fn note(repository: &Repository, commit: &str) {
 /// Merges in what the writer of this file did not know of.
 pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, Stop> {
     let repository = turn.repository;
-    let Changed {
-        path,
-        head,
-        commit,
-        here,
-    } = changed;
-    if !RecordFile::read(head).is_record_file() {
+    let Changed { path, head, here } = changed;
+    let (before, now) = (RecordFile::read(head), RecordFile::read(&here));
+    if !before.is_record_file() || has_all(&before, &now) {
         return Ok(Looked::Fine);
     }
-    let uncommitted = uncommitted(repository, path, commit)?;
-    let latest = uncommitted.as_deref().unwrap_or(head);
-    let known = known(repository, path, &[latest, head], &here)?;
+    let known = known(repository, path, &[head], &here)?;
+    if !known.is_noted {
+        return Ok(Looked::Fine);
+    }
+    let merged = records::merge(&known.base, &known.text, head)?;
+    if merged.bytes == here {
+        return Ok(Looked::Fine);
+    }
+    let after = RecordFile::read(&merged.bytes);
+    let mut ids = gone(&after, &now);
+    if ids.is_empty() {
+        ids = changed_ids(&now, &merged.bytes, &here);
+    }
+    let names: Vec<_> = ids.iter().map(Id::to_string).collect();
     let mut notes = read(repository);
     let at = facts::now().0.as_secs();
     notes
         .restored
         .retain(|old| (0..AGAIN.as_secs().cast_signed()).contains(&(at - old.at)));
-    let restored = notes.restored.iter().filter(|old| old.path == path);
-    let (merged, names) = match judge(&known, (latest, &here), restored)? {
-        Judged::Fine => return Ok(Looked::Fine),
-        Judged::Held(why) => return Ok(Looked::Held(why)),
-        Judged::Merged(merged, names) => (merged, names),
-    };
+    let again = notes
+        .restored
+        .iter()
+        .find(|old| old.path == path && old.ids.iter().any(|id| names.contains(id)));
+    // Who also writes something new does not take these out on purpose.
+    if let Some(old) = again.filter(|_| known.is_old) {
+        let time = clock_time(old.at);
+        let why = format!(
+            "{} came in by {time} and {} taken out twice: a program holds old contents (restart it)",
+            few(&names),
+            if names.len() == 1 { "was" } else { "were" }
+        );
+        return Ok(Looked::Held(why));
+    }
     if !merged.conflicts.is_empty() {
         kept::keep(repository, as_path(path), &merged.conflicts, &known.text)?;
     }
-    found(repository, path, &here, (&merged.bytes, head), commit)?;
+    found(repository, path, &here, (&merged.bytes, head))?;
     notes.found = read(repository).found;
     stage::bring_in(turn, as_path(path), here.clone(), merged.bytes.clone())?;
     let shown = repository.shown(path);
@@ -146,56 +156,14 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     Ok(Looked::Merged(merged.bytes))
 }
 
-/// What is to be done with a changed file.
-enum Judged {
-    Fine,
-    /// This is to be in it. The names are those of the records that its writer did not know of.
-    Merged(Merged, Vec<String>),
-    Held(String),
-}
-
-/// Judges a file: the latest version that has everything, the file's own, and the records that were kept in the last
-/// minutes.
-fn judge<'a>(
-    known: &Known,
-    (latest, here): (&[u8], &[u8]),
-    mut restored: impl Iterator<Item = &'a Restored>,
-) -> Result<Judged, Stop> {
-    if known.is_first {
-        return Ok(Judged::Fine);
-    }
-    let merged = records::merge(&known.base, &known.text, latest)?;
-    if merged.bytes == here {
-        return Ok(Judged::Fine);
-    }
-    let (after, now) = (RecordFile::read(&merged.bytes), RecordFile::read(here));
-    let mut ids = gone(&after, &now);
-    if ids.is_empty() {
-        ids = changed_ids(&now, &merged.bytes, here);
-    }
-    let names: Vec<_> = ids.iter().map(Id::to_string).collect();
-    let again = restored.find(|old| old.ids.iter().any(|id| names.contains(id)));
-    // Who also writes something new does not take these out on purpose.
-    if let Some(old) = again.filter(|_| known.is_old) {
-        let time = clock_time(old.at);
-        let why = format!(
-            "{} came in by {time} and {} taken out twice: a program holds old contents (restart it)",
-            few(&names),
-            if names.len() == 1 { "was" } else { "were" }
-        );
-        return Ok(Judged::Held(why));
-    }
-    Ok(Judged::Merged(merged, names))
-}
-
 /// What the writer of a text knew.
 pub(crate) struct Known {
     /// The version that it had read.
     pub(crate) base: Vec<u8>,
     /// What it has made of that; also of what it has written before, and did not know to be merged.
     pub(crate) text: Vec<u8>,
-    /// It is the first of the versions that were named.
-    is_first: bool,
+    /// It is not one of the versions that were named.
+    is_noted: bool,
     /// It has written nothing but an old version.
     is_old: bool,
 }
@@ -208,92 +176,53 @@ pub(crate) fn known(
     versions: &[&[u8]],
     text: &[u8],
 ) -> Result<Known, Stop> {
-    let noted = || noted(repository, path);
-    let blobs = |ids: &[&str]| records::blobs(&repository.git, ids);
-    known_among(noted, blobs, versions, text)
-}
-
-/// The same, with the noted versions, the newest first, and with the bytes of blobs.
-fn known_among(
-    noted: impl FnOnce() -> Result<Vec<Noted>, Stop>,
-    blobs: impl FnOnce(&[&str]) -> Result<Vec<Vec<u8>>, Stop>,
-    versions: &[&[u8]],
-    text: &[u8],
-) -> Result<Known, Stop> {
     let now = RecordFile::read(text);
     let first = versions.first().copied().unwrap_or_default();
     let named = records::nearer(versions, text);
-    let is_first = named == first;
-    let known = |base: &[u8], is_first: bool, distance: usize| Known {
+    let known = |base: &[u8]| Known {
         base: base.to_vec(),
         text: text.to_vec(),
-        is_first,
-        is_old: distance == 0,
+        is_noted: false,
+        is_old: false,
     };
-    let distance = differing(&RecordFile::read(named), &now);
-    if is_first && has_all(&RecordFile::read(first), &now) {
-        return Ok(known(named, true, distance));
+    if named == first && has_all(&RecordFile::read(first), &now) {
+        return Ok(known(named));
     }
-    let Some((noted, distance)) = nearest(noted()?, distance, &now) else {
-        return Ok(known(named, is_first, distance));
+    let best = differing(&RecordFile::read(named), &now);
+    let Some(noted) = nearest(repository, path, (best, &now))? else {
+        return Ok(known(named));
     };
+    let is_old = noted.distance == 0;
     let Some(found) = noted.found else {
-        return Ok(known(&noted.text, false, distance));
+        return Ok(Known {
+            is_noted: true,
+            is_old,
+            ..known(&noted.text)
+        });
     };
     let base = if noted.is_merged_committed {
         &found.merged
     } else {
         &found.head
     };
-    let texts = blobs(&[base, &found.merged])?;
+    let texts = records::blobs(&repository.git, &[base, &found.merged])?;
     let [base, merged] = texts.as_slice() else {
-        return Ok(known(&noted.text, false, distance));
+        return Ok(known(named));
     };
     Ok(Known {
         base: base.clone(),
         text: records::merge(&noted.text, text, merged)?.bytes,
-        is_first: false,
-        is_old: distance == 0,
+        is_noted: true,
+        is_old,
     })
 }
 
-/// Of the noted versions the one that is nearest to a text, the first of equals, with its distance; where that is less than
-/// the one so far.
-fn nearest(noted: Vec<Noted>, mut best: usize, now: &RecordFile<'_>) -> Option<(Noted, usize)> {
-    let mut nearest = None;
-    for version in noted {
-        let distance = differing(&RecordFile::read(&version.text), now);
-        if distance < best {
-            best = distance;
-            nearest = Some((version, distance));
-        }
-    }
-    nearest
-}
-
-/// What a sync has put into the file and is in no commit yet. A program that had read the file a moment before does not
-/// know it.
-pub(crate) fn uncommitted(
-    repository: &Repository,
-    path: &[u8],
-    commit: &str,
-) -> Result<Option<Vec<u8>>, Stop> {
-    let notes = read(repository);
-    let last = notes.found.iter().rev().find(|found| found.path == path);
-    let Some(last) = last.filter(|found| found.on == commit) else {
-        return Ok(None);
-    };
-    Ok(records::blobs(&repository.git, &[&last.merged])?.pop())
-}
-
-/// Notes what a program has written, what was made of it, a version that the branch had then, and the commit at which it
-/// is from now on.
+/// Notes what a program has written, what was made of it, and a version that the branch had then.
 pub(crate) fn found(
     repository: &Repository,
     path: &[u8],
     text: &[u8],
     (merged, head): (&[u8], &[u8]),
-    on: &str,
 ) -> Result<(), Stop> {
     let blob = |bytes: &[u8]| records::write_blob(&repository.git, bytes.to_vec());
     let found = Found {
@@ -301,7 +230,6 @@ pub(crate) fn found(
         id: blob(text)?,
         merged: blob(merged)?,
         head: blob(head)?,
-        on: on.to_owned(),
     };
     let mut notes = read(repository);
     notes
@@ -321,22 +249,26 @@ fn has_all(before: &RecordFile<'_>, now: &RecordFile<'_>) -> bool {
 }
 
 /// A version that is noted.
-#[derive(Debug, Clone)]
 struct Noted {
     text: Vec<u8>,
+    distance: usize,
     /// It was found in the file, and is in no commit.
     found: Option<Found>,
     /// What came of it is in a commit.
     is_merged_committed: bool,
 }
 
-/// The noted versions of a file: the last that commits have, the newest first, then those that were found.
-fn noted(repository: &Repository, path: &[u8]) -> Result<Vec<Noted>, Stop> {
+/// The noted version that is nearest to the file and has fewer differences from it than the `best` so far.
+fn nearest(
+    repository: &Repository,
+    path: &[u8],
+    (mut best, now): (usize, &RecordFile<'_>),
+) -> Result<Option<Noted>, Stop> {
     let Some(name) = std::str::from_utf8(path)
         .ok()
         .filter(|path| !path.contains('\n'))
     else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
     let notes = read(repository);
     let of_this = notes.found.iter().rev().filter(|found| found.path == path);
@@ -348,7 +280,7 @@ fn noted(repository: &Repository, path: &[u8]) -> Result<Vec<Noted>, Stop> {
         .chain(commits.map(|commit| format!("{commit}:{name}\n")))
         .collect();
     if asked.is_empty() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let answer = repository
         .git
@@ -381,14 +313,21 @@ fn noted(repository: &Repository, path: &[u8]) -> Result<Vec<Noted>, Stop> {
             sources.push(Some(found));
         }
     }
-    let texts = records::blobs(&repository.git, &ids)?;
-    let noted = std::iter::zip(texts, sources).map(|(text, source)| Noted {
-        text,
-        found: source.cloned(),
-        is_merged_committed: source
-            .is_some_and(|found| are_committed.contains(&found.merged.as_str())),
-    });
-    Ok(noted.collect())
+    let mut nearest = None;
+    for (text, source) in std::iter::zip(records::blobs(&repository.git, &ids)?, sources) {
+        let distance = differing(&RecordFile::read(&text), now);
+        if distance < best {
+            best = distance;
+            nearest = Some(Noted {
+                text,
+                distance,
+                found: source.cloned(),
+                is_merged_committed: source
+                    .is_some_and(|found| are_committed.contains(&found.merged.as_str())),
+            });
+        }
+    }
+    Ok(nearest)
 }
 
 /// The records that `merged` has with another line than `here`, which has them too.
@@ -433,9 +372,6 @@ fn write(repository: &Repository, notes: &Notes) {
     let text = serde_json::to_vec(notes).unwrap_or_default();
     let _ = turn::write_whole(&turn::notes(repository).join(NOTES), &text);
 }
-
-#[cfg(test)]
-mod model;
 
 #[cfg(test)]
 mod tests {
