@@ -89,13 +89,23 @@ fn what_is_here_and_in_no_commit_is_kept_by_what_is_typed() {
             ..Row::TYPED
         },
         Row {
-            name: "a record file in the way, in the database",
+            name: "a record file that both sides have made",
             set_up: "there 'append bd-20 .beads/log.jsonl'; append bd-21 .beads/log.jsonl",
             truth: "at_place; at_place .beads/log.jsonl; grep bd-20 .beads/log.jsonl; grep bd-21 .beads/log.jsonl",
             ..Row::SYNCED
         },
         Row {
-            name: "a file that is ignored and no record file in the way, in the database",
+            name: "an ignored record file in the way, in the database",
+            set_up: "echo /.beads/log.jsonl >>.git/info/exclude; there 'append bd-20 .beads/log.jsonl'; append bd-21 .beads/log.jsonl",
+            state: "behind",
+            why: &[".beads/log.jsonl would be overwritten"],
+            next: "mv TOP/.beads/log.jsonl TOP/.beads/log.jsonl.mine",
+            typed: "echo '*.mine' >>.git/info/exclude; advised",
+            truth: "at_place .beads/log.jsonl; grep bd-21 .beads/log.jsonl.mine",
+            ..Row::TYPED
+        },
+        Row {
+            name: "an ignored file that is no record file in the way, in the database",
             set_up: "echo /.beads/notes.md >>.git/info/exclude; there 'echo theirs >.beads/notes.md'; echo mine >.beads/notes.md",
             state: "behind",
             why: &[".beads/notes.md would be overwritten"],
