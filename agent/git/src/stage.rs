@@ -488,8 +488,9 @@ impl<'a> Stage<'a> {
         let known = versions::known(repository, &moving.path, of, late)?;
         let path = moving.path();
         let merged = records::late(repository, path, &known.base, here, &known.text)?;
-        let old = self.text(&moving.old_text, path)?;
-        versions::found(repository, &moving.path, late, (&merged, &old))?;
+        // What was there before may be in no commit.
+        let head = records::text_of(&repository.git, &self.plan.from, path)?.unwrap_or_default();
+        versions::found(repository, &moving.path, late, (&merged, &head))?;
         Ok(merged)
     }
 
@@ -883,6 +884,10 @@ pub(crate) fn bring_in(
         return Err(Stop::not_pulling(GitReason::InTheWay, why));
     }
     let git = &repository.git;
+    // Somebody may have read it, and may write it back.
+    let head = records::text_of(git, &way.from, path)?.unwrap_or_default();
+    let name = path.as_os_str().as_encoded_bytes();
+    versions::found(repository, name, &was, (&text, &head))?;
     let moving = Moving {
         path: path.as_os_str().as_encoded_bytes().to_vec(),
         old: old.filter(|old| old.has_bytes(&was)),

@@ -116,15 +116,12 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
         return Ok(Looked::Fine);
     }
     let names: Vec<_> = ids.iter().map(Id::to_string).collect();
-    let mut notes = read(repository);
     let at = facts::now().0.as_secs();
-    notes
-        .restored
-        .retain(|old| (0..AGAIN.as_secs().cast_signed()).contains(&(at - old.at)));
-    let again = notes
-        .restored
-        .iter()
-        .find(|old| old.path == path && old.ids.iter().any(|id| names.contains(id)));
+    let is_recent = |old: &Restored| (0..AGAIN.as_secs().cast_signed()).contains(&(at - old.at));
+    let notes = read(repository);
+    let again = notes.restored.iter().find(|old| {
+        is_recent(old) && old.path == path && old.ids.iter().any(|id| names.contains(id))
+    });
     // Who also writes something new does not take these out on purpose.
     if let Some(old) = again.filter(|_| known.is_old) {
         let time = clock_time(old.at);
@@ -138,8 +135,6 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     if !merged.conflicts.is_empty() {
         kept::keep(repository, as_path(path), &merged.conflicts, &known.text)?;
     }
-    found(repository, path, &here, (&merged.bytes, head))?;
-    notes.found = read(repository).found;
     stage::bring_in(turn, as_path(path), here.clone(), merged.bytes.clone())?;
     let shown = repository.shown(path);
     let line = format_args!(
@@ -147,9 +142,11 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
         few(&names)
     );
     say(&SyncMessage::Notice(Event::Notice.line(line)));
+    // By now there is more in them.
+    let mut notes = read(repository);
     notes
         .restored
-        .retain(|old| old.path != path || old.ids != names);
+        .retain(|old| is_recent(old) && (old.path != path || old.ids != names));
     notes.restored.push(Restored {
         path: path.to_vec(),
         ids: names,
@@ -278,7 +275,13 @@ fn nearest(
     // What was made of it was in the file, too.
     let both = |found: &Found| {
         let id = found.merged.clone();
-        [found.clone(), Found { id, ..found.clone() }]
+        [
+            found.clone(),
+            Found {
+                id,
+                ..found.clone()
+            },
+        ]
     };
     let of_this: Vec<_> = of_this.take(CONTENTS).flat_map(both).collect();
     let commits = notes.commits.iter().rev();
