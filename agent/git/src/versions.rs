@@ -33,6 +33,21 @@ struct Notes {
     restored: Vec<Restored>,
     #[serde(default)]
     found: Vec<Found>,
+    #[serde(default)]
+    uncommitted: Vec<Uncommitted>,
+}
+
+/// What a sync has put into a file, and is in no commit yet. A program that had read the file a moment before does not
+/// know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Uncommitted {
+    path: Vec<u8>,
+    /// The blob.
+    id: String,
+    /// The commit at which the branch is. At another one this counts no more.
+    on: String,
+    /// The commit that is being made has it.
+    is_judged: bool,
 }
 
 /// What a program has written that did not know of everything. It may go on from there, and never know.
@@ -45,9 +60,6 @@ struct Found {
     merged: String,
     /// A version that the branch had then, of which that was made.
     head: String,
-    /// The commit at which the branch was then, or came to be: until the next one `merged` is in no commit.
-    #[serde(default)]
-    on: String,
 }
 
 /// Records that were kept although a program has written a file without them.
@@ -118,7 +130,10 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
         .retain(|old| (0..AGAIN.as_secs().cast_signed()).contains(&(at - old.at)));
     let restored = notes.restored.iter().filter(|old| old.path == path);
     let (merged, names) = match judge(&known, (latest, &here), restored)? {
-        Judged::Fine => return Ok(Looked::Fine),
+        Judged::Fine => {
+            judged(repository, path);
+            return Ok(Looked::Fine);
+        }
         Judged::Held(why) => return Ok(Looked::Held(why)),
         Judged::Merged(merged, names) => (merged, names),
     };
@@ -126,7 +141,7 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
         kept::keep(repository, as_path(path), &merged.conflicts, &known.text)?;
     }
     found(repository, path, &here, (&merged.bytes, head), commit)?;
-    notes.found = read(repository).found;
+    judged(repository, path);
     stage::bring_in(turn, as_path(path), here.clone(), merged.bytes.clone())?;
     let shown = repository.shown(path);
     let line = format_args!(
@@ -134,6 +149,8 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
         few(&names)
     );
     say(&SyncMessage::Notice(Event::Notice.line(line)));
+    let noted = read(repository);
+    (notes.found, notes.uncommitted) = (noted.found, noted.uncommitted);
     notes
         .restored
         .retain(|old| old.path != path || old.ids != names);
@@ -224,13 +241,13 @@ fn known_among(
     let first = versions.first().copied().unwrap_or_default();
     let named = records::nearer(versions, text);
     let is_first = named == first;
-    let known = |base: &[u8], is_first: bool, distance: usize| Known {
+    let known = |base: &[u8], is_first: bool, distance: Distance| Known {
         base: base.to_vec(),
         text: text.to_vec(),
         is_first,
-        is_old: distance == 0,
+        is_old: distance == (0, 0),
     };
-    let distance = differing(&RecordFile::read(named), &now);
+    let distance = distance(named, &now);
     if is_first && has_all(&RecordFile::read(first), &now) {
         return Ok(known(named, true, distance));
     }
@@ -253,16 +270,29 @@ fn known_among(
         base: base.clone(),
         text: records::merge(&noted.text, text, merged)?.bytes,
         is_first: false,
-        is_old: distance == 0,
+        is_old: distance == (0, 0),
     })
+}
+
+/// How far a text is from a version: its differing records, and how many of those it lacks. So of two versions at which it
+/// may have begun, it is rather the one of which nothing is lost.
+type Distance = (usize, usize);
+
+fn distance(version: &[u8], now: &RecordFile<'_>) -> Distance {
+    let version = RecordFile::read(version);
+    (differing(&version, now), gone(&version, now).len())
 }
 
 /// Of the noted versions the one that is nearest to a text, the first of equals, with its distance; where that is less than
 /// the one so far.
-fn nearest(noted: Vec<Noted>, mut best: usize, now: &RecordFile<'_>) -> Option<(Noted, usize)> {
+fn nearest(
+    noted: Vec<Noted>,
+    mut best: Distance,
+    now: &RecordFile<'_>,
+) -> Option<(Noted, Distance)> {
     let mut nearest = None;
     for version in noted {
-        let distance = differing(&RecordFile::read(&version.text), now);
+        let distance = distance(&version.text, now);
         if distance < best {
             best = distance;
             nearest = Some((version, distance));
@@ -271,19 +301,114 @@ fn nearest(noted: Vec<Noted>, mut best: usize, now: &RecordFile<'_>) -> Option<(
     nearest
 }
 
-/// What a sync has put into the file and is in no commit yet. A program that had read the file a moment before does not
-/// know it.
+/// What a sync has put into a file and no commit has yet, where the branch is still at this one.
 pub(crate) fn uncommitted(
     repository: &Repository,
     path: &[u8],
     commit: &str,
 ) -> Result<Option<Vec<u8>>, Stop> {
     let notes = read(repository);
-    let last = notes.found.iter().rev().find(|found| found.path == path);
-    let Some(last) = last.filter(|found| found.on == commit) else {
-        return Ok(None);
-    };
-    Ok(records::blobs(&repository.git, &[&last.merged])?.pop())
+    let is_this = |last: &&Uncommitted| last.path == path && last.on == commit;
+    match notes.uncommitted.iter().find(is_this) {
+        Some(last) => Ok(records::blobs(&repository.git, &[&last.id])?.pop()),
+        None => Ok(None),
+    }
+}
+
+impl Notes {
+    fn put(&mut self, path: &[u8], id: &str, on: &str) {
+        let is_this = |last: &Uncommitted| last.path == path && last.id == id && last.on == on;
+        if self.uncommitted.iter().any(is_this) {
+            return;
+        }
+        self.uncommitted.retain(|last| last.path != path);
+        self.uncommitted.push(Uncommitted {
+            path: path.to_vec(),
+            id: id.to_owned(),
+            on: on.to_owned(),
+            is_judged: false,
+        });
+    }
+}
+
+/// Notes that this blob is put into the file, while the branch is at this commit.
+pub(crate) fn put(repository: &Repository, path: &[u8], id: &str, on: &str) {
+    let mut notes = read(repository);
+    notes.put(path, id, on);
+    write(repository, &notes);
+}
+
+/// What was put into the file is known to the text that is now to be committed.
+fn judged(repository: &Repository, path: &[u8]) {
+    let mut notes = read(repository);
+    let of_this = notes
+        .uncommitted
+        .iter_mut()
+        .filter(|last| last.path == path);
+    let changed = of_this.map(|last| last.is_judged = true).count();
+    if changed > 0 {
+        write(repository, &notes);
+    }
+}
+
+/// The branch has moved to another commit. It has what was put into the files of these paths, as far as that was judged.
+pub(crate) fn committed(
+    repository: &Repository,
+    (from, to): (&str, &str),
+    has: impl Fn(&[u8]) -> bool,
+) {
+    moved(repository, (from, to), |last| {
+        last.is_judged && has(&last.path)
+    });
+}
+
+/// A pull has moved the branch, and the files of these paths.
+pub(crate) fn pulled(
+    repository: &Repository,
+    (from, to): (&str, &str),
+    has: impl Fn(&[u8]) -> bool,
+) {
+    moved(repository, (from, to), |last| has(&last.path));
+}
+
+fn moved(
+    repository: &Repository,
+    (from, to): (&str, &str),
+    is_gone: impl Fn(&Uncommitted) -> bool,
+) {
+    let mut notes = read(repository);
+    if !notes.uncommitted.is_empty() {
+        notes.uncommitted = carried(notes.uncommitted, (from, to), is_gone);
+        write(repository, &notes);
+    }
+}
+
+/// What is uncommitted after the branch has moved: what was on the old commit is on the new one, unless it is gone.
+fn carried(
+    mut all: Vec<Uncommitted>,
+    (from, to): (&str, &str),
+    is_gone: impl Fn(&Uncommitted) -> bool,
+) -> Vec<Uncommitted> {
+    all.retain(|last| last.on == to || last.on == from && !is_gone(last));
+    for last in &mut all {
+        last.is_judged = false;
+        to.clone_into(&mut last.on);
+    }
+    all
+}
+
+/// A text, with what a sync has put into the file and its writer did not know.
+pub(crate) fn completed(
+    repository: &Repository,
+    path: &[u8],
+    (latest, head): (&[u8], &[u8]),
+    text: Vec<u8>,
+) -> Result<Vec<u8>, Stop> {
+    let known = known(repository, path, &[latest, head], &text)?;
+    if known.is_first {
+        return Ok(text);
+    }
+    Ok(records::merge(&known.base, &known.text, latest)?.bytes)
 }
 
 /// Notes what a program has written, what was made of it, a version that the branch had then, and the commit at which it
@@ -301,12 +426,12 @@ pub(crate) fn found(
         id: blob(text)?,
         merged: blob(merged)?,
         head: blob(head)?,
-        on: on.to_owned(),
     };
     let mut notes = read(repository);
     notes
         .found
         .retain(|old| (&old.path, &old.id) != (&found.path, &found.id));
+    notes.put(path, &found.merged, on);
     notes.found.push(found);
     let surplus = notes.found.len().saturating_sub(FOUND);
     notes.found.drain(..surplus);

@@ -69,6 +69,7 @@ struct Staged {
     /// What is aside: the new text until the exchange, and what was swapped out after it.
     aside: Text,
     merged: Vec<Text>,
+    goes_back: bool,
 }
 
 struct CloneOf {
@@ -77,6 +78,7 @@ struct CloneOf {
     /// Commits that the branch was at, the oldest first.
     noted: Vec<usize>,
     found: Vec<Found>,
+    uncommitted: Vec<Uncommitted>,
     restored: Vec<Restored>,
     stage: Option<Staged>,
     /// What a program has read, and will write back.
@@ -116,6 +118,7 @@ struct Model {
     /// The last value that a clone has set, by record and clone.
     values: BTreeMap<(String, usize), u32>,
     counts: Counts,
+    watch: Option<String>,
 }
 
 fn id_of(text: &[u8]) -> String {
@@ -137,6 +140,7 @@ impl Model {
             head: 0,
             noted: vec![0],
             found: Vec::new(),
+            uncommitted: Vec::new(),
             restored: Vec::new(),
             stage: None,
             held: None,
@@ -156,6 +160,7 @@ impl Model {
             deleted: BTreeSet::new(),
             values: BTreeMap::new(),
             counts: Counts::default(),
+            watch: std::env::var("WATCH").ok(),
         }
     }
 
@@ -178,8 +183,48 @@ impl Model {
         self.counts
     }
 
+    fn say(&self, what: &str) {
+        let Some(id) = &self.watch else { return };
+        let id = format!("\"id\":\"{id}\"");
+        let has = |text: &Text| {
+            if String::from_utf8_lossy(text).contains(&id) {
+                'X'
+            } else {
+                '.'
+            }
+        };
+        let c = |clone: &CloneOf| {
+            format!(
+                "{}{}{}{}",
+                has(&clone.file),
+                has(&self.commits[clone.head].blob),
+                clone.held.as_ref().map_or('-', |t| has(t)),
+                clone.stage.as_ref().map_or("-".to_owned(), |s| format!(
+                    "[{}{}{} {:?}]",
+                    has(&s.old),
+                    has(&s.new),
+                    has(&s.aside),
+                    s.merged.iter().map(|t| has(t)).collect::<String>()
+                ))
+            )
+        };
+        println!(
+            "{:3} {} d{} a {} b {} r {} {what}",
+            self.clock,
+            id,
+            self.depth,
+            c(&self.clones[0]),
+            c(&self.clones[1]),
+            has(&self.commits[self.remote].blob)
+        );
+    }
+
     /// A step of a program in one of the clones.
     fn program(&mut self) {
+        self.program_();
+        self.say("program");
+    }
+    fn program_(&mut self) {
         let at = self.numbers.below(2);
         self.clock += 1;
         let one_in = self.numbers.below(12);
@@ -255,6 +300,7 @@ impl Model {
         }
         if self.numbers.one_in(14) {
             self.counts.kills += 1;
+            self.say(&format!("killed {at}"));
             return Err(Killed);
         }
         Ok(())
@@ -267,7 +313,9 @@ impl Model {
     }
 
     fn try_cycle(&mut self, at: usize) -> Result<(), Killed> {
+        self.say(&format!("cycle {at}"));
         self.recover(at)?;
+        self.say(&format!("recovered {at}"));
         self.between(at)?;
         self.commit(at)?;
         self.between(at)?;
@@ -296,9 +344,9 @@ impl Model {
             self.take_back(at, stage)?;
         } else if stage.aside != stage.old && stage.aside != stage.new {
             let here = self.clones[at].file.clone();
-            let mut all = here.clone();
-            for other in stage.merged.iter().chain([&stage.aside]) {
-                all = self.late(at, &[&stage.old, &stage.new], &all, other);
+            let mut all = stage.new.clone();
+            for other in stage.merged.iter().chain([&stage.aside, &here]) {
+                all = self.late(at, &[&stage.new, &stage.old], &all, other);
             }
             self.merge_in(at, here, all)?;
         }
@@ -310,6 +358,8 @@ impl Model {
         if stage.aside == stage.new && stage.merged.is_empty() {
             return Ok(());
         }
+        stage.goes_back = true;
+        self.clones[at].stage = Some(stage.clone());
         let here = &mut self.clones[at].file;
         if *here == stage.new && stage.merged.is_empty() {
             std::mem::swap(here, &mut stage.aside);
@@ -341,23 +391,59 @@ impl Model {
             None => return Ok(()),
         };
         self.between(at)?;
-        // What is committed is what was judged.
+        self.say(&format!("judged {at}"));
         if text != before {
-            self.clones[at].head = self.committed(head, text);
+            let commit = self.committed(head, text);
+            self.moved(at, commit, |last| last.is_judged);
         }
         Ok(())
     }
 
     /// The text that is committed; none when the file is held back.
     fn look(&mut self, at: usize, head: &Text, here: &Text) -> Result<Option<Text>, Killed> {
-        let (before, now) = (RecordFile::read(head), RecordFile::read(here));
-        if has_all(&before, &now) {
-            return Ok(Some(here.clone()));
+        let latest = self.uncommitted(at).unwrap_or_else(|| head.clone());
+        let known = self.known(at, &[&latest, head], here);
+        if let Some(id) = &self.watch {
+            let id = format!("\"id\":\"{id}\"");
+            let has = |text: &[u8]| {
+                if String::from_utf8_lossy(text).contains(&id) {
+                    'X'
+                } else {
+                    '.'
+                }
+            };
+            let d = |one: &[u8]| differing(&RecordFile::read(one), &RecordFile::read(here));
+            println!(
+                "   look {at}: here {} latest {} {} head {} {} -> first {} base {} {} text {}",
+                has(here),
+                has(&latest),
+                d(&latest),
+                has(head),
+                d(head),
+                known.is_first,
+                has(&known.base),
+                d(&known.base),
+                has(&known.text)
+            );
+            for n in self.noted(at, CONTENTS) {
+                println!(
+                    "      noted {} {} found {:?} {}",
+                    has(&n.text),
+                    d(&n.text),
+                    n.found.as_ref().map(|f| (
+                        has(&self.blobs.borrow()[&f.merged]),
+                        has(&self.blobs.borrow()[&f.head])
+                    )),
+                    n.is_merged_committed
+                );
+            }
         }
-        let known = self.known(at, &[head], here);
         let restored = self.clones[at].restored.clone();
-        match done(super::judge(&known, (head, here), restored.iter())) {
-            Judged::Fine => Ok(Some(here.clone())),
+        match done(super::judge(&known, (&latest, here), restored.iter())) {
+            Judged::Fine => {
+                self.judged(at);
+                Ok(Some(here.clone()))
+            }
             Judged::Held(_) if self.is_quiet => {
                 // A person gives the records back.
                 self.clones[at].restored.clear();
@@ -369,8 +455,16 @@ impl Model {
             }
             Judged::Merged(merged, ids) => {
                 self.counts.merged += 1;
+                self.say(&format!(
+                    "outdated {at}: {ids:?} base {} here {} latest {}",
+                    String::from_utf8_lossy(&known.base).lines().count(),
+                    here.split(|b| *b == 10).count(),
+                    latest.split(|b| *b == 10).count()
+                ));
                 let merged = Text::new(merged.bytes);
-                self.found(at, here, (&merged, head));
+                let on = self.clones[at].head;
+                self.found(at, here, (&merged, head), on);
+                self.judged(at);
                 let branch = self.clones[at].head;
                 self.stage(at, (branch, branch), here.clone(), merged.clone());
                 self.step(at)?;
@@ -395,18 +489,25 @@ impl Model {
             let base = self.base_of(from, upstream);
             let texts = [base, from, upstream].map(|commit| self.commits[commit].blob.clone());
             let merged = done(records::merge(&texts[0], &texts[1], &texts[2]));
-            assert!(merged.conflicts.is_empty(), "{:?}", merged.conflicts);
+            assert!(
+                merged.conflicts.is_empty(),
+                "{:?}\n{}",
+                merged.conflicts,
+                texts
+                    .map(|text| String::from_utf8_lossy(&text).into_owned())
+                    .join("----\n")
+            );
             self.committed(upstream, Text::new(merged.bytes))
         };
         let texts = [from, to].map(|commit| self.commits[commit].blob.clone());
         let [old, new] = texts;
         self.stage(at, (from, to), old, new);
+        self.say(&format!("pull {at}"));
         self.between(at)?;
         self.step(at)?;
         self.between(at)?;
-        if self.clones[at].head == from {
-            self.clones[at].head = to;
-        }
+        self.moved(at, to, |_| true);
+        self.say(&format!("moved {at}"));
         self.note(at, from);
         self.note(at, to);
         self.between(at)?;
@@ -422,6 +523,7 @@ impl Model {
             aside: new.clone(),
             new,
             merged: Vec::new(),
+            goes_back: false,
         });
     }
 
@@ -436,16 +538,30 @@ impl Model {
         }
         std::mem::swap(&mut clone.file, &mut stage.aside);
         let stage = stage.clone();
+        self.say(&format!("exchanged {at}"));
         self.between(at)?;
-        if stage.aside == stage.old || stage.aside == stage.new {
+        let latest = self.uncommitted(at).filter(|_| stage.from != stage.to);
+        if latest.is_none() && (stage.aside == stage.old || stage.aside == stage.new) {
             return Ok(());
         }
         if self.mutant == Mutant::CommitFirst {
-            let head = self.clones[at].head;
-            self.clones[at].head = self.committed(head, stage.aside.clone());
+            let commit = self.committed(stage.from, stage.aside.clone());
+            self.clones[at].head = commit;
             self.between(at)?;
         }
-        let merged = self.late(at, &[&stage.old], &stage.new, &stage.aside);
+        let late = match latest {
+            Some(latest) => {
+                let known = self.known(at, &[&latest, &stage.old], &stage.aside);
+                match known.is_first {
+                    true => stage.aside.clone(),
+                    false => {
+                        Text::new(done(records::merge(&known.base, &known.text, &latest)).bytes)
+                    }
+                }
+            }
+            None => stage.aside.clone(),
+        };
+        let merged = self.late(at, &[&stage.old], &stage.new, &late);
         self.merge_in(at, stage.new, merged)
     }
 
@@ -456,6 +572,7 @@ impl Model {
             if let Some(stage) = &mut self.clones[at].stage {
                 stage.merged.push(out.clone());
             }
+            self.say(&format!("merged in {at}"));
             self.between(at)?;
             if out == here {
                 break;
@@ -474,12 +591,48 @@ impl Model {
         let known = self.known(at, &of, late);
         let merged = done(records::merge(&known.base, &known.text, here));
         let merged = Text::new(merged.bytes);
-        let old = self.clones[at]
-            .stage
-            .as_ref()
-            .map(|stage| stage.old.clone());
-        if let Some(old) = old {
-            self.found(at, late, (&merged, &old));
+        if let Some(id) = &self.watch {
+            let id = format!("\"id\":\"{id}\"");
+            let has = |text: &[u8]| {
+                if String::from_utf8_lossy(text).contains(&id) {
+                    'X'
+                } else {
+                    '.'
+                }
+            };
+            let d =
+                |one: &[u8], two: &[u8]| differing(&RecordFile::read(one), &RecordFile::read(two));
+            println!(
+                "   late {at}: of {:?} here {} late {} -> first {} base {} text {} merged {}",
+                of.iter().map(|t| (has(t), d(t, late))).collect::<Vec<_>>(),
+                has(here),
+                has(late),
+                known.is_first,
+                has(&known.base),
+                has(&known.text),
+                has(&merged)
+            );
+            for n in self.noted(at, CONTENTS) {
+                println!(
+                    "      noted {} {} found {:?} {}",
+                    has(&n.text),
+                    d(&n.text, late),
+                    n.found.as_ref().map(|f| (
+                        has(&self.blobs.borrow()[&f.merged]),
+                        has(&self.blobs.borrow()[&f.head])
+                    )),
+                    n.is_merged_committed
+                );
+            }
+        }
+        if let Some(stage) = self.clones[at].stage.clone() {
+            let on = if stage.goes_back {
+                stage.from
+            } else {
+                stage.to
+            };
+            let head = self.commits[on].blob.clone();
+            self.found(at, late, (&merged, &head), on);
         }
         merged
     }
@@ -490,7 +643,7 @@ impl Model {
                 return Known {
                     base: records::nearer(versions, text).to_vec(),
                     text: text.to_vec(),
-                    is_noted: false,
+                    is_first: true,
                     is_old: false,
                 };
             }
@@ -529,7 +682,28 @@ impl Model {
         of_commits.chain(of_files).collect()
     }
 
-    fn found(&mut self, at: usize, text: &[u8], (merged, head): (&[u8], &[u8])) {
+    /// What the agent has put into the file, and is in no commit yet.
+    fn uncommitted(&self, at: usize) -> Option<Text> {
+        let clone = &self.clones[at];
+        let last = clone.uncommitted.last()?;
+        (last.on == clone.head.to_string()).then(|| self.blobs.borrow()[&last.id].clone())
+    }
+
+    fn judged(&mut self, at: usize) {
+        for last in &mut self.clones[at].uncommitted {
+            last.is_judged = true;
+        }
+    }
+
+    fn moved(&mut self, at: usize, to: usize, is_gone: impl Fn(&Uncommitted) -> bool) {
+        let clone = &mut self.clones[at];
+        let (from, all) = (clone.head, std::mem::take(&mut clone.uncommitted));
+        let way = (from.to_string(), to.to_string());
+        clone.uncommitted = carried(all, (&way.0, &way.1), is_gone);
+        clone.head = to;
+    }
+
+    fn found(&mut self, at: usize, text: &[u8], (merged, head): (&[u8], &[u8]), on: usize) {
         let blob = |text: &[u8]| {
             let id = id_of(text);
             let text = Text::new(text.to_vec());
@@ -542,6 +716,13 @@ impl Model {
             merged: blob(merged),
             head: blob(head),
         };
+        let uncommitted = Uncommitted {
+            path: Vec::new(),
+            id: found.merged.clone(),
+            on: on.to_string(),
+            is_judged: false,
+        };
+        self.clones[at].uncommitted = vec![uncommitted];
         let all = &mut self.clones[at].found;
         all.retain(|old| old.id != found.id);
         all.push(found);
@@ -598,6 +779,12 @@ impl Model {
             .filter(|id| there.contains_key(*id))
             .count();
         let kept = self.added.difference(&self.deleted);
+        println!(
+            "lost: {:?}",
+            kept.clone()
+                .filter(|id| !there.contains_key(*id))
+                .collect::<Vec<_>>()
+        );
         counts.lost = kept.filter(|id| !there.contains_key(*id)).count();
         for ((id, at), value) in &self.values {
             if self.deleted.contains(id) {
@@ -640,7 +827,9 @@ fn runs() -> u64 {
 /// Many runs; the seeds of those that lost something are in the second.
 fn all(mutant: Mutant, runs: u64) -> (Counts, Vec<u64>) {
     let (mut all, mut bad) = (Counts::default(), Vec::new());
-    for seed in 0..runs {
+    for seed in std::env::var("SEED").map_or(0..runs, |s| {
+        s.parse().unwrap()..s.parse::<u64>().unwrap() + 1
+    }) {
         let run = Model::new(seed, mutant).run();
         if run.lost + run.twice + run.unsettled > 0 {
             bad.push(seed);
