@@ -36,9 +36,10 @@ cat >"$site/src/rust.md" <<'END'
 - [beadlock_checker](api/beadlock_checker/index.html): may this database be touched now?
 - [beadlock](api/beadlock/index.html): claims, for tools
 - [beadlock_fleet](api/beadlock_fleet/index.html): claims across machines
+- [beadlock_records](api/beadlock_records/index.html): record files, merged by id
 END
 cp docs/book.toml "$site/book.toml"
 "$tools/bin/mdbook" build "$site"
-"${CARGO:-cargo}" doc --quiet --locked --no-deps -p beadlock-checker -p beadlock -p beadlock-fleet --lib --target-dir "$target/rustdoc"
+"${CARGO:-cargo}" doc --quiet --locked --no-deps -p beadlock-checker -p beadlock -p beadlock-fleet -p beadlock-records --lib --target-dir "$target/rustdoc"
 cp -r "$target/rustdoc/doc" "$site/book/api"
 echo "the site: $site/book/index.html"

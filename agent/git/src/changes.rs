@@ -35,6 +35,8 @@ pub(crate) struct CommitSeen {
     pub(crate) gone: BTreeSet<Vec<u8>>,
     /// Not committed, and told: files, and directories with all that is below them.
     pub(crate) left_out: BTreeSet<Vec<u8>>,
+    /// Held back, and told, or being written: the place need not have them as they are here.
+    pub(crate) held: BTreeSet<Vec<u8>>,
 }
 
 impl CommitSeen {
@@ -57,6 +59,7 @@ impl DatabaseChanges {
                 .chain(held.paths())
                 .map(|path| path.strip_suffix(b"/").unwrap_or(path).to_vec())
                 .collect(),
+            held: held.paths().cloned().collect(),
         }
     }
 

@@ -62,7 +62,7 @@ pub(crate) fn merge(
     let mut entries = Vec::new();
     let mut hopeless = Vec::new();
     for (path, stages) in conflicts {
-        if !is_record_file(&path) || !repository.has(&path) {
+        if !is_record_file(&path) || !repository.has_anywhere(&path) {
             hopeless.push(repository.shown(&path));
             continue;
         }
@@ -247,7 +247,7 @@ fn add_clean(
     conflicts: &mut BTreeMap<Vec<u8>, Stages>,
 ) -> Result<(), Stop> {
     let git = &repository.git;
-    let is_of_records = |path: &[u8]| is_record_file(path) && repository.has(path);
+    let is_of_records = |path: &[u8]| is_record_file(path) && repository.has_anywhere(path);
     let ours = changed(git, trees.parent, trees.ours, is_of_records)?;
     if ours.is_empty() {
         return Ok(());

@@ -220,6 +220,15 @@ impl<'a> Stage<'a> {
             asides.push(Aside::make(dir)?);
         }
         let ends_at = plan.to.clone();
+        for (aside, moving) in asides
+            .iter()
+            .flat_map(|aside| plan.files.iter().map(move |moving| (aside, moving)))
+        {
+            for tree in [&aside.new].into_iter().chain(&aside.merged()) {
+                let ended = tree.end_exchange(moving.path());
+                ended.map_err(|error| Stop::io("cannot replace", &tree.path, &error))?;
+            }
+        }
         Ok(Some(Self {
             repository,
             files: repository.files.clone(),
@@ -571,11 +580,13 @@ impl<'a> Stage<'a> {
         let Some(aside) = self.aside(path) else {
             return Ok(());
         };
-        if aside.gone.look(path).map_err(failed)?.is_some() {
-            return self.put_back(moving, aside);
+        if moving.new.is_none() {
+            return match aside.gone.look(path).map_err(failed)? {
+                Some(_) => self.put_back(moving, aside),
+                None => Ok(()),
+            };
         }
-        let is_new_here =
-            moving.new.is_some() && self.files.look(path).map_err(failed)? == moving.new;
+        let is_new_here = self.files.look(path).map_err(failed)? == moving.new;
         let out = aside.new.look(path).map_err(failed)?;
         let has_merged = aside.has_merged(path);
         let is_appended = matches!(aside.appended.look(path), Ok(Some(_)));
@@ -638,7 +649,9 @@ impl<'a> Stage<'a> {
     fn put_back(&self, moving: &Moving, aside: &Aside) -> Result<(), Stop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
-        if aside.gone.move_to(&self.files, path).map_err(failed)? == Put::Done {
+        let put = || aside.gone.move_to(&self.files, path).map_err(failed);
+        // A directory may have been made there, and nothing in it yet.
+        if put()? == Put::Done || self.files.remove_dir(path) && put()? == Put::Done {
             return Ok(());
         }
         let (gone, here) = (
@@ -704,9 +717,12 @@ impl<'a> Stage<'a> {
         let Some(aside) = self.aside(path) else {
             return Ok(());
         };
-        let gone = aside.gone.look(path).map_err(failed)?;
-        if gone.is_some() && gone != moving.old {
-            return self.put_back(moving, aside);
+        if moving.new.is_none() {
+            let gone = aside.gone.look(path).map_err(failed)?;
+            return match gone.is_some() && gone != moving.old {
+                true => self.put_back(moving, aside),
+                false => Ok(()),
+            };
         }
         let out = aside.new.look(path).map_err(failed)?;
         if out.is_none() || out == moving.old || out == moving.new {

@@ -368,12 +368,22 @@ fn is_in_the_way(
         Some(Content::Other) if moving.new.is_some() => {
             repository.prefix.starts_with(path) || !goes_whole(&stage.files().path, path, going)
         }
-        Some(Content::File { .. }) if moving.is_record_file && repository.has(&moving.path) => {
-            false
+        // What git ignores is meant to stay here: a merge of it would be pushed.
+        Some(Content::File { .. }) if moving.is_record_file => {
+            moving.new.is_some()
+                && moving.old_text == Source::Nowhere
+                && is_ignored(repository, &moving.path)
         }
         Some(_) => is_changed,
     };
     is_hindered.then(|| path.to_owned())
+}
+
+/// git ignores this path where it is not tracked.
+fn is_ignored(repository: &Repository, path: &[u8]) -> bool {
+    let args = ["check-ignore", "--no-index", "-z", "--stdin"];
+    let asked = repository.git.call(args).stdin([path, b"\0"].concat());
+    asked.run().is_ok_and(|answer| answer.status.success())
 }
 
 /// The file that stays in the place of a directory above.

@@ -5,11 +5,11 @@
 //! - Where the file system cannot exchange two names (`RENAME_EXCHANGE`), a file is replaced after a second name was
 //!   made for the old one. What a tool puts there by a rename between these two steps is lost.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -150,13 +150,28 @@ impl FileTree {
         let (there, _) = other.dir_of(path)?.ok_or_else(missing)?;
         match rustix::fs::renameat_with(&there, name, &here, name, RenameFlags::EXCHANGE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                let aside = [name.as_bytes(), b".old"].concat();
-                let aside = OsStr::from_bytes(&aside);
+                let aside = second_name(name);
+                // A kill may have left it.
+                let _ = rustix::fs::unlinkat(&there, &aside, AtFlags::empty());
+                let aside = aside.as_os_str();
                 rustix::fs::linkat(&here, name, &there, aside, AtFlags::empty())?;
                 rustix::fs::renameat(&there, name, &here, name)?;
                 Ok(rustix::fs::renameat(&there, aside, &there, name)?)
             }
             ended => Ok(ended?),
+        }
+    }
+
+    /// Ends an exchange of this tree with another one that was made in steps and stopped by a kill.
+    pub(crate) fn end_exchange(&self, path: &Path) -> io::Result<()> {
+        let Some((dir, name)) = self.dir_of(path)? else {
+            return Ok(());
+        };
+        match rustix::fs::renameat_with(&dir, second_name(name), &dir, name, RenameFlags::NOREPLACE)
+        {
+            // There was no such exchange, or it has not come to its second step.
+            Ok(()) | Err(Errno::EXIST | Errno::NOENT | Errno::INVAL | Errno::NOSYS) => Ok(()),
+            Err(errno) => Err(errno.into()),
         }
     }
 
@@ -265,6 +280,11 @@ impl FileTree {
         };
         dress(&new, &old)
     }
+}
+
+/// The second name that an exchange in steps gives to the old file.
+fn second_name(name: &OsStr) -> OsString {
+    OsString::from_vec([name.as_bytes(), b".old"].concat())
 }
 
 fn dress(new: &File, old: &File) -> io::Result<bool> {
@@ -377,4 +397,68 @@ fn open_file(dir: BorrowedFd<'_>, name: &OsStr, how: OFlags) -> io::Result<Optio
 /// Nothing is there, or a link is on the way.
 fn is_absent(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trees() -> (tempfile::TempDir, FileTree, FileTree) {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = |name: &str| FileTree::make(&dir.path().join(name)).unwrap();
+        let (one, two) = (tree("one"), tree("two"));
+        (dir, one, two)
+    }
+
+    #[test]
+    fn files_are_exchanged() {
+        let (_dir, one, two) = trees();
+        let path = Path::new("a/b");
+        one.write_new(path, b"1").unwrap();
+        two.write_new(path, b"2").unwrap();
+        one.exchange(&two, path).unwrap();
+        let both = [one.read(path).unwrap(), two.read(path).unwrap()];
+        assert_eq!(both, [Some(b"2".to_vec()), Some(b"1".to_vec())]);
+        let missing = one.exchange(&two, Path::new("a/c")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn an_exchange_in_steps_is_ended_after_a_kill() {
+        let (_dir, one, _two) = trees();
+        let path = Path::new("a/b");
+        one.write_new(Path::new("a/b.old"), b"old").unwrap();
+        one.end_exchange(path).unwrap();
+        assert_eq!(one.read(path).unwrap(), Some(b"old".to_vec()));
+        // The second step was not made.
+        one.write_new(Path::new("a/b.old"), b"older").unwrap();
+        one.end_exchange(path).unwrap();
+        assert_eq!(one.read(path).unwrap(), Some(b"old".to_vec()));
+        one.end_exchange(Path::new("c/d")).unwrap();
+    }
+
+    #[test]
+    fn only_directories_without_files_are_removed() {
+        let (_dir, one, _two) = trees();
+        one.make_dir(Path::new("a/b/c")).unwrap();
+        one.write_new(Path::new("d/e/f"), b"").unwrap();
+        assert!(one.remove_dir(Path::new("a")) && !one.remove_dir(Path::new("d")));
+        assert_eq!(one.look(Path::new("a")).unwrap(), None);
+        assert!(one.look(Path::new("d/e/f")).unwrap().is_some());
+        assert!(!one.remove_dir(Path::new("d/e/f")) && !one.remove_dir(Path::new("x")));
+    }
+
+    #[test]
+    fn nothing_is_reached_through_a_link() {
+        let (dir, one, two) = trees();
+        two.write_new(Path::new("f"), b"2").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("two"), dir.path().join("one/l")).unwrap();
+        let path = Path::new("l/f");
+        assert_eq!(
+            (one.look(path).unwrap(), one.read(path).unwrap()),
+            (None, None)
+        );
+        assert_eq!(one.move_to(&two, path).unwrap(), Put::Otherwise);
+        assert!(one.write_new(path, b"1").is_err());
+    }
 }

@@ -245,7 +245,9 @@ impl Proof<'_> {
         let Self {
             repository, files, ..
         } = self;
-        let tracked = |path: &&Vec<u8>| !self.is_new(path) && !self.compared.is_ignored(path);
+        let tracked = |path: &&Vec<u8>| {
+            !self.is_new(path) && !self.compared.is_ignored(path) && !self.is_held(path)
+        };
         let tracked: Vec<_> = files.all.iter().filter(tracked).collect();
         let filtered = filters::of(repository, files, &tracked, self.claim.remote)?;
         let mut judged = BTreeSet::new();
@@ -264,7 +266,7 @@ impl Proof<'_> {
         }
         note.trips = trips;
         for path in &self.compared.differing {
-            let is_open = !judged.contains(path) && !self.is_young(path);
+            let is_open = !judged.contains(path) && !self.is_held(path) && !self.is_young(path);
             if is_open && self.trip(path)? == RoundTrip::Same {
                 judged.insert(path.clone());
             }
@@ -281,7 +283,9 @@ impl Proof<'_> {
             ..
         } = self;
         let place = claim.name;
-        let is_wrong = |path: &&Vec<u8>| !judged.contains(*path) && !self.is_young(path);
+        let is_wrong = |path: &&Vec<u8>| {
+            !judged.contains(*path) && !self.is_held(path) && !self.is_young(path)
+        };
         let differing: Vec<_> = compared.differing.iter().filter(is_wrong).collect();
         let missing: Vec<_> = compared
             .missing
@@ -356,6 +360,11 @@ impl Proof<'_> {
 
     fn is_left_out(&self, path: &[u8]) -> bool {
         self.claim.seen.leaves_out(path) || self.repository.names.is_left_out(path)
+    }
+
+    /// Told by the commit step, or for a later cycle. What is left out by its name and tracked all the same is judged.
+    fn is_held(&self, path: &[u8]) -> bool {
+        self.claim.seen.held.contains(path)
     }
 
     /// Written while the cycle ran, or gone meanwhile.

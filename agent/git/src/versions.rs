@@ -560,9 +560,6 @@ fn write(repository: &Repository, notes: &Notes) {
 }
 
 #[cfg(test)]
-mod model;
-
-#[cfg(test)]
 mod tests {
     use super::*;
 

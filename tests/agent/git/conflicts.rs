@@ -150,7 +150,10 @@ fn a_file_that_is_there_already_is_not_in_the_way() {
 /// One side removed a record file, the other changed it: it stays.
 #[test]
 fn a_change_of_a_record_file_is_not_lost_to_its_removal() {
-    let both = "{\"id\":\"bd-1\"}\n{\"id\":\"bd-2\"}\n";
+    let (one, both) = (
+        "{\"id\":\"bd-1\"}\n",
+        "{\"id\":\"bd-1\"}\n{\"id\":\"bd-2\"}\n",
+    );
     each(
         &[
             (
@@ -166,6 +169,9 @@ fn a_change_of_a_record_file_is_not_lost_to_its_removal() {
                 return;
             }
             let bench = Bench::new();
+            // Where all files of a database are gone, nothing is committed.
+            bench.pushed_there(&[(".beads/issues.jsonl", one), (".beads/other.jsonl", one)]);
+            bench.syncs(name);
             bench.shell(here);
             bench.pushed_there(&[(".beads/issues.jsonl", there)]);
             bench.syncs(name);

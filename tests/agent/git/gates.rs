@@ -63,7 +63,7 @@ fn each_git_of_a_pull_has_the_gates() {
     bench.write("sub/.beads/issues.jsonl", "{}\n");
     bench.shell("git add sub; git commit -qm second; git push -q");
     bench.pushed_there(&[
-        ("sub/.beads/issues.jsonl", "theirs\n"),
+        ("sub/.beads/issues.jsonl", "{\"id\":\"theirs\"}\n"),
         ("src/x.rs", "theirs\n"),
     ]);
     let fds = bench.path().join("fds");

@@ -185,6 +185,33 @@ fn what_a_person_has_changed_since_is_theirs() {
     bench.is_whole("solved");
 }
 
+/// The index has moved and the branch has not: also for what is no file of the working tree, such as a submodule.
+#[test]
+fn a_submodule_is_not_left_staged() {
+    if stops_when_naive() {
+        return;
+    }
+    let bench = Bench::new();
+    let commit = bench.git(bench.here(), &["rev-parse", "HEAD"]);
+    let entry = format!("160000,{commit},lib");
+    bench.git(
+        bench.there(),
+        &["update-index", "--add", "--cacheinfo", &entry],
+    );
+    bench.pushed_there(&[("src/x.rs", "theirs\n")]);
+    bench.once_before("update-ref -m pull (beadlock-agent)", KILL_ALL);
+    let staged = || bench.git(bench.here(), &["diff", "--cached", "--name-only"]);
+    assert!(staged().contains("lib"), "killed too early: {}", staged());
+    // Upstream is out of reach: what the kill has left goes all the same.
+    bench.shell("mv ../remote.git ../away");
+    bench.once();
+    assert_eq!(staged(), "", "{}", bench.log());
+    bench.shell("mv ../away ../remote.git");
+    bench.syncs("pulled again");
+    assert_eq!(bench.git(bench.here(), &["rev-parse", "HEAD:lib"]), commit);
+    bench.is_whole("pulled again");
+}
+
 /// The filter of one file fails: nobody commits the half that is there, and is finished when the filter works.
 #[test]
 fn a_filter_that_fails_in_the_middle_of_a_pull() {

@@ -110,7 +110,7 @@ fn a_claim_on_the_other_is_waited_for() {
     }
     let bench = bench();
     bench.pushed_there(&[
-        ("sub/.beads/issues.jsonl", "theirs\n"),
+        ("sub/.beads/issues.jsonl", "{\"id\":\"theirs\"}\n"),
         ("src/x.rs", "theirs\n"),
     ]);
     let (words, nth) = AFTER_THE_FILES;
@@ -136,7 +136,10 @@ fn a_claim_on_the_other_is_waited_for() {
     hold.finish(PATIENCE);
     bench.syncs("not claimed any more");
     bench.is_whole("not claimed any more");
-    assert_eq!(bench.read("sub/.beads/issues.jsonl"), "theirs\n");
+    assert_eq!(
+        bench.read("sub/.beads/issues.jsonl"),
+        "{\"id\":\"theirs\"}\n"
+    );
 }
 
 /// A pull would put a lock over the one that lives there.

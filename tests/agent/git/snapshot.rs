@@ -150,8 +150,9 @@ fn may_appear(path: &str, allowed: Allowed) -> bool {
 
 fn may_differ(path: &str, allowed: Allowed) -> bool {
     let is_log = path.contains(".beads/daemon.log");
-    // The index of the place: kept from cycle to cycle.
-    let is_truth = path.starts_with(".git/") && path.contains("/beadlock.truth");
+    // What syncs note from cycle to cycle, in the git directory of a working tree.
+    let is_note =
+        path.starts_with(".git/") && (path.ends_with("/beadlock") || path.contains("/beadlock/"));
     let is_fetch = [
         ".git/refs/remotes",
         ".git/logs/refs/remotes",
@@ -170,7 +171,7 @@ fn may_differ(path: &str, allowed: Allowed) -> bool {
         path.starts_with(".git/refs/heads/") || path.starts_with(".git/logs/refs/heads/");
     let is_sync = is_branch || names.contains(&path) || path.starts_with(".beads");
     is_log
-        || is_truth
+        || is_note
         || match allowed {
             Allowed::Nothing => false,
             Allowed::Fetch => is_fetch,

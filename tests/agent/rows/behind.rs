@@ -89,13 +89,29 @@ fn what_is_here_and_in_no_commit_is_kept_by_what_is_typed() {
             ..Row::TYPED
         },
         Row {
-            name: "a record file in the way, in the database",
+            name: "a record file that both sides have made",
+            set_up: "there 'append bd-20 .beads/log.jsonl'; append bd-21 .beads/log.jsonl",
+            truth: "at_place; at_place .beads/log.jsonl; grep bd-20 .beads/log.jsonl; grep bd-21 .beads/log.jsonl",
+            ..Row::SYNCED
+        },
+        Row {
+            name: "an ignored record file in the way, in the database",
             set_up: "echo /.beads/log.jsonl >>.git/info/exclude; there 'append bd-20 .beads/log.jsonl'; append bd-21 .beads/log.jsonl",
             state: "behind",
             why: &[".beads/log.jsonl would be overwritten"],
             next: "mv TOP/.beads/log.jsonl TOP/.beads/log.jsonl.mine",
-            truth: "at_place .beads/log.jsonl; grep bd-21 .beads/log.jsonl.mine",
             typed: "echo '*.mine' >>.git/info/exclude; advised",
+            truth: "at_place .beads/log.jsonl; grep bd-21 .beads/log.jsonl.mine",
+            ..Row::TYPED
+        },
+        Row {
+            name: "an ignored file that is no record file in the way, in the database",
+            set_up: "echo /.beads/notes.md >>.git/info/exclude; there 'echo theirs >.beads/notes.md'; echo mine >.beads/notes.md",
+            state: "behind",
+            why: &[".beads/notes.md would be overwritten"],
+            next: "mv TOP/.beads/notes.md TOP/.beads/notes.md.mine",
+            typed: "echo '*.mine' >>.git/info/exclude; advised",
+            truth: "at_place .beads/notes.md; grep mine .beads/notes.md.mine",
             ..Row::TYPED
         },
     ]);
@@ -288,7 +304,7 @@ fn what_a_pull_would_bring_and_git_or_beadlock_refuses_is_named() {
         },
         Row {
             name: "live state of another machine",
-            set_up: "there 'echo 1 >.beads/beads.db-wal; git add -f .beads/beads.db-wal'",
+            set_up: "echo /.beads/beads.db >>.git/info/exclude; : >.beads/beads.db; there 'echo 1 >.beads/beads.db-wal; git add -f .beads/beads.db-wal'",
             state: "behind",
             why: &[
                 "origin/main has .beads/beads.db-wal, and a pull would put it over what is live here",

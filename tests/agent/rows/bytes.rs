@@ -608,8 +608,8 @@ fn databases_of_one_repository_are_proved_each_for_itself() {
             }
         }
         let ended = played.shell(
-            "at_place .beads/more.jsonl sub/.beads/more.jsonl; [ $(ls .git | grep -c '^beadlock.truth.*json$') = 2 ]
-             [ -e .git/worktrees/w/beadlock.truth ]; git -C ../r.git show side:.beads/more.jsonl | cmp - ../w/.beads/more.jsonl",
+            "at_place .beads/more.jsonl sub/.beads/more.jsonl; [ $(ls .git/beadlock | grep -c '^truth.*json$') = 2 ]
+             [ -e .git/worktrees/w/beadlock/truth ]; git -C ../r.git show side:.beads/more.jsonl | cmp - ../w/.beads/more.jsonl",
             "",
         );
         assert_eq!(ended.code, 0, "{ended:?}");

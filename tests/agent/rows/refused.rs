@@ -118,7 +118,7 @@ fn a_file_that_git_refuses_is_named_with_the_attribute_and_the_program() {
                 "/no/such",
                 "(.beads/.gitattributes, line 1)",
             ],
-            typed: "git config filter.no.clean cat",
+            typed: "git config filter.no.clean cat; git config filter.no.smudge cat",
             ..Row::TYPED
         },
         Row {
@@ -128,7 +128,7 @@ fn a_file_that_git_refuses_is_named_with_the_attribute_and_the_program() {
             why: &[
                 "git refuses .beads/issues.jsonl: filter no: no key for it (.gitattributes, line 1)",
             ],
-            typed: "git config filter.no.clean cat",
+            typed: "git config filter.no.clean cat; git config filter.no.smudge cat",
             ..Row::TYPED
         },
         Row {
@@ -139,7 +139,7 @@ fn a_file_that_git_refuses_is_named_with_the_attribute_and_the_program() {
                 "git refuses .beads/issues.jsonl: filter lfs: ",
                 "no-git-lfs",
             ],
-            typed: "git config --unset filter.lfs.process; git config filter.lfs.clean cat; mkdir -p .git/hooks; \
+            typed: "git config --unset filter.lfs.process; git config filter.lfs.clean cat; git config filter.lfs.smudge cat; mkdir -p .git/hooks; \
                     printf '#!/bin/sh\\n: git-lfs\\n' >.git/hooks/pre-push; chmod +x .git/hooks/pre-push",
             ..Row::TYPED
         },

@@ -42,7 +42,7 @@ fn a_head_that_is_on_no_branch_goes_back_to_the_one_that_it_left() {
         },
         Row {
             name: "the branch that was left is gone",
-            set_up: "git checkout -q --detach; git branch -qm main other",
+            set_up: "git checkout -q --detach; git branch -qm main other; git push -qu origin other",
             why: &[DETACHED],
             next: "git -C TOP switch other",
             truth: "[ $(git symbolic-ref HEAD) = refs/heads/other ]",

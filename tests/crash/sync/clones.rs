@@ -1,5 +1,6 @@
 //! A remote, a clone with an agent and something to sync in it, and a clone of somebody else.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use nix::libc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
     Sync,
-    /// The sync's steps that change a name, and the starts of its gits.
+    /// The sync's steps that change a name.
     Moves,
     Gits,
 }
@@ -35,12 +36,12 @@ const FIRST: usize = 12;
 
 const SET_UP: &str = r#"
 git init -q --bare r.git; git init -q a; cd a; git remote add origin ../r.git; mkdir .beads src
-printf 'daemon.log*\n.exclusive-lock*\n' >.beads/.gitignore; echo code >src/s; echo code >src/staged; echo one >src/moved
+printf 'daemon.log*\n.exclusive-lock*\n' >.beads/.gitignore; echo code >src/s; echo code >src/staged; echo one >src/moved; mkdir src/joined; echo 1 >src/joined/1
 record() { printf '{"id":"%s","title":"%s","created_at":"2026-01-02T00:00:00Z","updated_at":"2026-01-0%sT00:00:00Z"}\n' "$1" "$2" "$3"; }
 for n in 01 02 03 04 05 06 07 08 09 10 11 12; do record "bd-$n" old 2; done >.beads/issues.jsonl
 git add -A; git commit -qm first; git push -qu origin main; git clone -q ../r.git ../b; git -C ../b remote set-url origin ../r.git
 cd ../b; record bd-20 there 3 >>.beads/issues.jsonl; sed -i '/bd-03/s/"old"\(.*\)-02T00:00:00Z"}/"there"\1-03T00:00:00Z"}/' .beads/issues.jsonl
-echo there >src/there; echo there >src/s; rm src/moved; mkdir src/moved; echo 1 >src/moved/one
+echo there >src/there; echo there >src/s; rm src/moved; mkdir src/moved; echo 1 >src/moved/one; rm -r src/joined; echo joined >src/joined
 git add -A; git commit -qm there; git push -q
 cd ../a; record bd-30 here 3 >>.beads/issues.jsonl; sed -i '/bd-04/s/"old"\(.*\)-02T00:00:00Z"}/"here"\1-03T00:00:00Z"}/' .beads/issues.jsonl
 echo notes >.beads/notes.md; git add .beads/notes.md
@@ -125,7 +126,7 @@ impl Clones {
     ) -> Option<Walked> {
         let is_sync = |words: &[Vec<u8>]| words.get(1).is_some_and(|word| word == b"__sync-git");
         let is_git = |words: &[Vec<u8>]| words.first().is_some_and(|word| word.ends_with(b"git"));
-        let mut number = 0;
+        let (mut number, mut started) = (0, HashSet::new());
         let walked = walk(
             self.agent(),
             |words| match watched {
@@ -133,7 +134,9 @@ impl Clones {
                 Watched::Gits => is_git(words),
             },
             |step| {
-                if watched == Watched::Moves && !moves(step) {
+                // A program is looked for in each directory of PATH.
+                let is_again = step.call == libc::SYS_execve && !started.insert(step.pid);
+                if is_again || watched == Watched::Moves && !moves(step) {
                     return Next::GoOn;
                 }
                 let step = Step { number, ..*step };
@@ -164,7 +167,13 @@ impl Clones {
             }
             self.remove_locks_of_git();
         }
-        panic!("{at}: not settled after three cycles:\n{}", self.log());
+        let status = self
+            .shell("git --no-optional-locks status --porcelain; ls -R .git/beadlock*")
+            .out;
+        panic!(
+            "{at}: not settled after three cycles:\n{status}\n{}",
+            self.log()
+        );
     }
 
     /// Nothing of the database is uncommitted, and the remote has the commit.
@@ -277,12 +286,12 @@ impl Clones {
             }
         }
         let look = "git diff --cached --name-status; git status --porcelain; git show :src/staged; git show HEAD:.beads/notes.md
-            cat src/s; cat src/there src/moved/one src/moved; ls .git | grep -e beadlock -e '\\.lock$' | grep -vx -e beadlock -e 'beadlock.truth.*'
+            cat src/s; cat src/there src/moved/one src/moved src/joined src/joined/1; ls .git | grep -e beadlock -e '\\.lock$' | grep -vx -e beadlock -e 'beadlock.truth.*'
             ls -A .beads; find . -name '*.mine'";
         let seen = self.shell(look).out;
         let outside = match self.found {
-            Found::Both => "code\nnotes\nthere\nthere\n1\n",
-            Found::Staged => "M\tsrc/staged\nMM src/staged\nstaged\nnotes\ncode\none\n",
+            Found::Both => "code\nnotes\nthere\nthere\n1\njoined\n",
+            Found::Staged => "M\tsrc/staged\nMM src/staged\nstaged\nnotes\ncode\none\n1\n",
         };
         let right = format!("{outside}.gitignore\ndaemon.log\nissues.jsonl\nnotes.md\n");
         assert_eq!(seen, right, "{at}:\n{}", self.log());
@@ -299,14 +308,9 @@ impl Clones {
     }
 }
 
-/// A step that changes a name, or starts a git.
+/// A step that changes a name.
 fn moves(step: &Step) -> bool {
-    const CALLS: [libc::c_long; 4] = [
-        libc::SYS_execve,
-        libc::SYS_linkat,
-        libc::SYS_renameat2,
-        libc::SYS_unlinkat,
-    ];
+    const CALLS: [libc::c_long; 3] = [libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_unlinkat];
     CALLS.contains(&step.call) || is_old_move(step.call)
 }
 
@@ -317,7 +321,6 @@ fn is_old_move(call: libc::c_long) -> bool {
         libc::SYS_rename,
         libc::SYS_renameat,
         libc::SYS_rmdir,
-        libc::SYS_unlink,
     ]
     .contains(&call)
 }

@@ -29,6 +29,8 @@ pub enum Next {
 pub struct Step {
     /// How many of them came before.
     pub number: usize,
+    /// The process, or a thread of it.
+    pub pid: Pid,
     /// The number of the call.
     pub call: libc::c_long,
 }
@@ -146,6 +148,7 @@ pub fn walk(
                 if let (true, true, Some(call)) = (thread.0, thread.1, change_of(pid)) {
                     let step = Step {
                         number: walked.steps,
+                        pid,
                         call,
                     };
                     walked.steps += 1;

@@ -64,8 +64,20 @@ impl Changed {
         text.map(|text| text.as_slice())
     }
 
+    /// git has both versions. Of an object that is missing or damaged git tells when it needs it; that is no file that
+    /// somebody has emptied.
+    fn are_here(&self, file: &TwoVersions) -> bool {
+        [&file.old, &file.new]
+            .into_iter()
+            .flatten()
+            .all(|id| self.texts.contains_key(id))
+    }
+
     /// The first line that the new version must not have.
     fn blemish(&self, file: &TwoVersions) -> Option<(BlemishKind, usize)> {
+        if !self.are_here(file) {
+            return None;
+        }
         let new = self.text(file.new.as_ref())?;
         blemish(self.text(file.old.as_ref()).unwrap_or_default(), new)
     }
@@ -79,6 +91,9 @@ impl Changed {
     ) -> Result<Option<Fault>, Stop> {
         if let Some((kind, line)) = self.blemish(file) {
             return Ok(Some(Fault::Line(kind, line)));
+        }
+        if !self.are_here(file) {
+            return Ok(None);
         }
         let old = self.text(file.old.as_ref());
         let mut loss = Loss::between(old, self.text(file.new.as_ref()));
