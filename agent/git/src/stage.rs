@@ -586,8 +586,16 @@ impl<'a> Stage<'a> {
 
     /// Every file is again what it was before the move, with what was written since.
     pub(crate) fn take_back(&self) -> Result<(), Stop> {
-        self.ends_at.replace(self.plan.from.clone());
+        self.ends(&self.plan.from);
         self.take_back_of(|_| true)
+    }
+
+    /// The branch is at another commit when this has ended, not where it was to go.
+    fn ends(&self, at: &str) {
+        if self.plan.to != at {
+            versions::not_moved(self.repository, &self.plan.to);
+        }
+        self.ends_at.replace(at.to_owned());
     }
 
     /// The same for some of the files.
@@ -1032,6 +1040,7 @@ fn recover(turn: &SyncTurn<'_>, stage: Stage<'_>) -> Result<(), Stop> {
         .map(|difference| difference.path)
         .collect();
     let is_as_before = |path: &Vec<u8>| !elsewhere.contains(path);
+    stage.ends(&head.commit);
     stage.take_back_of(|moving| is_as_before(&moving.path))?;
     stage.gather_of(|moving| !is_as_before(&moving.path))?;
     let lock = IndexLock::take(turn)?;

@@ -334,13 +334,6 @@ impl Notes {
     }
 }
 
-/// Notes that this blob is put into the file, while the branch is at this commit.
-pub(crate) fn put(repository: &Repository, path: &[u8], id: &str, on: &str) {
-    let mut notes = read(repository);
-    notes.put(path, id, on);
-    write(repository, &notes);
-}
-
 /// What was put into the file is known to the text that is now to be committed.
 fn judged(repository: &Repository, path: &[u8]) {
     let mut notes = read(repository);
@@ -372,6 +365,15 @@ pub(crate) fn pulled(
     has: impl Fn(&[u8]) -> bool,
 ) {
     moved(repository, (from, to), |last| has(&last.path));
+}
+
+/// The branch has not moved to this commit: nothing was put into a file there.
+pub(crate) fn not_moved(repository: &Repository, to: &str) {
+    let mut notes = read(repository);
+    if notes.uncommitted.iter().any(|last| last.on == to) {
+        notes.uncommitted.retain(|last| last.on != to);
+        write(repository, &notes);
+    }
 }
 
 fn moved(
