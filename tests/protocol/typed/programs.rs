@@ -260,13 +260,11 @@ fn what_the_agent_says_about_a_repository_leads_to_it() {
             after(&log, says).to_owned() + if ended.code > 1 { "?" } else { "" }
         };
         git(&["init", "-q", "-b", branch]);
-        leads_to(
-            &recorder,
-            &once("make the first one: "),
-            "git -C",
-            &top,
-            "commit",
-        );
+        let mut first = words("git -C");
+        first.push(top.as_os_str());
+        first.extend(words("commit --allow-empty -m"));
+        first.push(OsStr::new("first commit"));
+        pastes(&recorder, &once("has no commit yet; type: "), &[&first]);
         git(&["add", ".beads/issues.jsonl"]);
         git(&["commit", "-qm", "1"]);
         git(&["remote", "add", "origin", "nowhere"]);
