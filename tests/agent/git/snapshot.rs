@@ -151,8 +151,8 @@ fn may_appear(path: &str, allowed: Allowed) -> bool {
 fn may_differ(path: &str, allowed: Allowed) -> bool {
     let is_log = path.contains(".beads/daemon.log");
     // What syncs note from cycle to cycle, in the git directory of a working tree.
-    let is_note = path.starts_with(".git/")
-        && (path.ends_with("/beadlock") || path.contains("/beadlock/"));
+    let is_note =
+        path.starts_with(".git/") && (path.ends_with("/beadlock") || path.contains("/beadlock/"));
     let is_fetch = [
         ".git/refs/remotes",
         ".git/logs/refs/remotes",
