@@ -93,6 +93,8 @@ pub(crate) fn commit(
         lock.put_back()?;
         return Err(stop);
     }
+    let has = |path: &[u8]| changes.present.iter().any(|present| present == path);
+    versions::committed(repository, (&way.from, &way.to), has);
     if let Some(stamp) = index_now(repository)
         && is_ready
         && looked.is_some_and(|looked| draft.of_index.as_ref() == Some(&looked.stamp))

@@ -106,6 +106,7 @@ impl Held {
         let mut records = RecordChange::read_all(repository, changes, head, &place)?;
         let mut judge = Judge {
             repository,
+            commit: &head.commit,
             changes,
             held: BTreeMap::new(),
             outdated: BTreeMap::new(),
@@ -227,6 +228,8 @@ impl Held {
 /// What has been found out about the changed record files.
 struct Judge<'a> {
     repository: &'a Repository,
+    /// The last commit.
+    commit: &'a str,
     changes: &'a DatabaseChanges,
     held: BTreeMap<Vec<u8>, HeldFile>,
     /// Files whose writer does not know what has come in, twice, and the sentence about each.
@@ -257,6 +260,7 @@ impl Judge<'_> {
             let changed = versions::Changed {
                 path: &change.path,
                 head,
+                commit: self.commit,
                 here: here.to_vec(),
             };
             match versions::look(turn, changed)? {

@@ -19,7 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::stage::Moving;
 use crate::tree::FileTree;
-use crate::{Event, Repository, Stop, SyncMessage, as_path, neighbours, records, say, stage, turn};
+use crate::{
+    Event, Repository, Stop, SyncMessage, as_path, neighbours, records, say, stage, turn, versions,
+};
 
 const OPEN: &str = "open";
 const IN_DATABASE: &str = ".exclusive-lock.open";
@@ -45,6 +47,15 @@ pub(crate) enum Writers {
     Some,
     /// Only a change would tell.
     Unsure,
+}
+
+/// What a file is whatever its name.
+pub(crate) type Inode = (u64, u64);
+
+/// Which file this is.
+pub(crate) fn inode(file: &fs::File) -> Option<Inode> {
+    let meta = file.metadata().ok()?;
+    Some((meta.dev(), meta.ino()))
 }
 
 /// Whether anybody has this file, which is open for reading here, open for writing.
@@ -121,29 +132,16 @@ fn tops(repository: &Repository) -> [PathBuf; 2] {
     ]
 }
 
-/// Keeps a file that was replaced, where somebody may still write to it. `aside` is the tree in which it is now; `base`
-/// is what it was made of. What it has in it counts as merged in, unless it `is_unwritten`.
+/// Keeps a file that was replaced, and to which somebody may still write. `aside` is the tree in which it is now; `merged`
+/// is what it had in it when that was merged in.
 pub(crate) fn keep(
     repository: &Repository,
     aside: &FileTree,
     moving: &Moving,
-    base: impl FnOnce() -> Result<Vec<u8>, Stop>,
-    is_unwritten: bool,
+    merged: &[u8],
 ) -> Result<(), Stop> {
     let path = moving.path();
     let failed = |error| Stop::io("cannot keep", &aside.path.join(path), &error);
-    let Some(file) = aside.open_file(path).map_err(failed)? else {
-        return Ok(());
-    };
-    if writers(&file) == Writers::None && !is_unwritten {
-        return Ok(());
-    }
-    let Some(mut seen) = aside.read(path).map_err(failed)? else {
-        return Ok(());
-    };
-    if is_unwritten {
-        seen = base()?;
-    }
     // A second name for the same file: across mounts there can be none.
     let from = aside.path.join(path);
     let linked = tops(repository).into_iter().find_map(|top| {
@@ -164,7 +162,7 @@ pub(crate) fn keep(
         since: now(),
     };
     let note = serde_json::to_vec(&note).unwrap_or_default();
-    tree.write_new(Path::new("seen"), &seen).map_err(failed)?;
+    tree.write_new(Path::new("seen"), merged).map_err(failed)?;
     tree.write_new(Path::new("note"), &note).map_err(failed)
 }
 
@@ -205,7 +203,8 @@ fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<(), Stop> {
         let failed = |error| Stop::io("cannot read", &repository.git.dir.join(path), &error);
         let (here, merged) = match files.read(path).map_err(failed)? {
             Some(here) => {
-                let merged = records::late(repository, path, &seen, &here, &now_is)?;
+                let whole = whole(repository, &note.path, here.clone())?;
+                let merged = records::late(repository, path, &seen, &whole, &now_is)?;
                 (here, merged)
             }
             // The file was removed: only what is new is brought.
@@ -232,6 +231,17 @@ fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<(), Stop> {
         ))));
     }
     Ok(())
+}
+
+/// What is in the file, with what its writer did not know.
+fn whole(repository: &Repository, path: &[u8], here: Vec<u8>) -> Result<Vec<u8>, Stop> {
+    let commit = repository.head()?.commit;
+    let Some(head) = records::text_of(&repository.git, &commit, as_path(path))? else {
+        return Ok(here);
+    };
+    let uncommitted = versions::uncommitted(repository, path, &commit)?;
+    let latest = uncommitted.as_deref().unwrap_or(&head);
+    versions::completed(repository, path, (latest, &head), here)
 }
 
 /// How long ago a file was changed.

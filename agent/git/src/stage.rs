@@ -8,7 +8,7 @@
 //! ([`Stage::gather`]).
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use beadlock_checker::internal::sys::{self, Flock};
 use serde::{Deserialize, Serialize};
 
 use crate::content::Content;
-use crate::open_files::{self, Writers};
+use crate::open_files::{self, Inode, Writers};
 use crate::tree::{FileTree, Put};
 use crate::{
     GitReason, IndexLock, Move, Repository, Stop, SyncTurn, as_path, entries, index, neighbours,
@@ -147,6 +147,12 @@ pub(crate) struct Stage<'a> {
     files: FileTree,
     asides: Vec<Aside>,
     plan: Plan,
+    /// The commit at which the branch is when this has ended.
+    ends_at: RefCell<String>,
+    /// Files aside that nobody had open for writing when they were there already: nobody writes to them any more.
+    closed: RefCell<BTreeSet<Inode>>,
+    /// What was read in files aside, and is merged in.
+    taken: RefCell<BTreeMap<Inode, Vec<u8>>>,
     /// Files that a program was about to write anew when it was looked at last.
     unwritten: RefCell<BTreeSet<Vec<u8>>>,
 }
@@ -182,11 +188,15 @@ impl<'a> Stage<'a> {
             files: Vec::new(),
             in_database,
         };
+        let ends_at = plan.to.clone();
         Ok(Self {
             repository,
             files,
             asides,
             plan,
+            ends_at: RefCell::new(ends_at),
+            closed: RefCell::default(),
+            taken: RefCell::default(),
             unwritten: RefCell::default(),
         })
     }
@@ -209,6 +219,7 @@ impl<'a> Stage<'a> {
         if let Some(dir) = plan.in_database.clone().filter(|dir| dir.is_dir()) {
             asides.push(Aside::make(dir)?);
         }
+        let ends_at = plan.to.clone();
         for (aside, moving) in asides
             .iter()
             .flat_map(|aside| plan.files.iter().map(move |moving| (aside, moving)))
@@ -223,6 +234,9 @@ impl<'a> Stage<'a> {
             files: repository.files.clone(),
             asides,
             plan,
+            ends_at: RefCell::new(ends_at),
+            closed: RefCell::default(),
+            taken: RefCell::default(),
             unwritten: RefCell::default(),
         }))
     }
@@ -359,6 +373,7 @@ impl<'a> Stage<'a> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let moved = self.files.move_to(&aside.gone, path).map_err(failed)?;
+        self.look_who_writes(&aside.gone, path)?;
         if moved == Put::Otherwise || aside.gone.look(path).map_err(failed)? == moving.old {
             return Ok(Stepped::Done);
         }
@@ -375,8 +390,13 @@ impl<'a> Stage<'a> {
     fn swapped(&self, moving: &Moving, aside: &Aside) -> Result<Stepped, Stop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
+        self.look_who_writes(&aside.new, path)?;
         let out = aside.new.look(path).map_err(failed)?;
-        if out == moving.old || out == moving.new {
+        let latest = match moving.is_record_file {
+            true => versions::uncommitted(self.repository, &moving.path, &self.plan.from)?,
+            false => None,
+        };
+        if latest.is_none() && (out == moving.old || out == moving.new) {
             return Ok(Stepped::Done);
         }
         if !moving.is_record_file {
@@ -389,9 +409,33 @@ impl<'a> Stage<'a> {
         let base = self.text(&moving.old_text, path)?;
         let here = self.text(&moving.new_text, path)?;
         let late = self.late_text(moving, &aside.new, &base)?;
+        let late = match latest {
+            Some(latest) => {
+                let versions = (latest.as_slice(), base.as_slice());
+                versions::completed(self.repository, &moving.path, versions, late)?
+            }
+            None => late,
+        };
         let merged = self.late(moving, &[&base], &here, &late)?;
         self.merge_in(moving, here, merged)?;
         Ok(Stepped::Merged)
+    }
+
+    /// A file that is aside gets no new writers. So before it is read this asks whether it has any.
+    fn look_who_writes(&self, tree: &FileTree, path: &Path) -> Result<(), Stop> {
+        let opened = tree.open_file(path);
+        let Some(file) = opened.map_err(|error| self.failed(path, &error))? else {
+            return Ok(());
+        };
+        let inode = open_files::inode(&file);
+        match open_files::writers(&file) {
+            Writers::None => self.closed.borrow_mut().extend(inode),
+            _ => {
+                let mut closed = self.closed.borrow_mut();
+                closed.retain(|closed| Some(*closed) != inode);
+            }
+        }
+        Ok(())
     }
 
     /// What somebody has written to a file that was swapped out, made of `base`. For a program that is about to write
@@ -404,8 +448,12 @@ impl<'a> Stage<'a> {
             let Some(file) = tree.open_file(path).map_err(failed)? else {
                 return Ok(base.to_vec());
             };
+            self.look_who_writes(tree, path)?;
             let text = tree.read(path).map_err(failed)?.unwrap_or_default();
             if !open_files::is_being_written(&file, base, &text) {
+                let inode = open_files::inode(&file);
+                let taken = inode.map(|inode| (inode, text.clone()));
+                self.taken.borrow_mut().extend(taken);
                 return Ok(text);
             }
             if begun.elapsed() >= PATIENCE {
@@ -466,8 +514,9 @@ impl<'a> Stage<'a> {
         let known = versions::known(repository, &moving.path, of, late)?;
         let path = moving.path();
         let merged = records::late(repository, path, &known.base, here, &known.text)?;
-        let old = self.text(&moving.old_text, path)?;
-        versions::found(repository, &moving.path, late, (&merged, &old))?;
+        let on = self.ends_at.borrow().clone();
+        let head = records::text_of(&repository.git, &on, path)?.unwrap_or_default();
+        versions::found(repository, &moving.path, late, (&merged, &head), &on)?;
         Ok(merged)
     }
 
@@ -512,6 +561,7 @@ impl<'a> Stage<'a> {
 
     /// Every file is again what it was before the move, with what was written since.
     pub(crate) fn take_back(&self) -> Result<(), Stop> {
+        self.ends_at.replace(self.plan.from.clone());
         self.take_back_of(|_| true)
     }
 
@@ -690,8 +740,9 @@ impl<'a> Stage<'a> {
             );
             let here = self.files.read(path).map_err(failed)?.unwrap_or_default();
             let mut others = aside.texts(path);
-            others.push(self.late_text(moving, &aside.new, &old)?);
-            let all = self.merge_all(moving, [&old, &new], here.clone(), &others)?;
+            // Who has written what is there may not have known the new text.
+            others.extend([self.late_text(moving, &aside.new, &old)?, here.clone()]);
+            let all = self.merge_all(moving, [&new, &old], new.clone(), &others)?;
             self.merge_in(moving, here, all)
         } else if here == moving.new {
             self.files.exchange(&aside.new, path).map_err(failed)
@@ -711,14 +762,46 @@ impl<'a> Stage<'a> {
             let Some(aside) = self.aside(moving.path()) else {
                 continue;
             };
-            let base = || self.text(&moving.old_text, moving.path());
-            let is_unwritten = self.unwritten.borrow().contains(&moving.path);
             let merged = aside.merged();
             for tree in [&aside.new, &aside.gone].into_iter().chain(&merged) {
-                open_files::keep(self.repository, tree, moving, base, is_unwritten)?;
+                self.keep(moving, tree)?;
             }
         }
         self.remove()
+    }
+
+    /// Keeps a file aside, where somebody may still write to it, or has done so since it was looked at.
+    fn keep(&self, moving: &Moving, tree: &FileTree) -> Result<(), Stop> {
+        let path = moving.path();
+        let failed = |error: io::Error| self.failed(path, &error);
+        let Some(file) = tree.open_file(path).map_err(failed)? else {
+            return Ok(());
+        };
+        let inode = open_files::inode(&file);
+        let is_closed = inode.is_some_and(|inode| self.closed.borrow().contains(&inode));
+        let is_unwritten = self.unwritten.borrow().contains(&moving.path);
+        if is_closed && !is_unwritten {
+            return Ok(());
+        }
+        let writers = open_files::writers(&file);
+        let now = tree.read(path).map_err(failed)?.unwrap_or_default();
+        let is_known = |content: &Option<Content>| {
+            content
+                .as_ref()
+                .is_some_and(|content| content.has_bytes(&now))
+        };
+        let taken = inode.and_then(|inode| self.taken.borrow().get(&inode).cloned());
+        let merged = match taken {
+            Some(taken) if !is_unwritten => taken,
+            None if !is_unwritten && (is_known(&moving.old) || is_known(&moving.new)) => {
+                now.clone()
+            }
+            _ => self.text(&moving.old_text, path)?,
+        };
+        if writers == Writers::None && merged == now && !is_unwritten {
+            return Ok(());
+        }
+        open_files::keep(self.repository, tree, moving, &merged)
     }
 
     /// Without the plan the rest means nothing.
@@ -844,7 +927,7 @@ pub(crate) fn bring_in(
     let way = Move {
         branch: head.branch,
         from: head.commit.clone(),
-        to: head.commit,
+        to: head.commit.clone(),
     };
     let mut stage = Stage::begin(repository, &way)?;
     let failed = |error| Stop::io("cannot write", &repository.git.dir.join(path), &error);
@@ -858,12 +941,19 @@ pub(crate) fn bring_in(
         return Err(Stop::not_pulling(GitReason::InTheWay, why));
     }
     let git = &repository.git;
+    let id = records::write_blob(git, text)?;
+    versions::put(
+        repository,
+        path.as_os_str().as_encoded_bytes(),
+        &id,
+        &head.commit,
+    );
     let moving = Moving {
         path: path.as_os_str().as_encoded_bytes().to_vec(),
         old: old.filter(|old| old.has_bytes(&was)),
         new: new.look(path).map_err(failed)?,
         old_text: Source::Blob(records::write_blob(git, was)?),
-        new_text: Source::Blob(records::write_blob(git, text)?),
+        new_text: Source::Blob(id),
         is_record_file: true,
     };
     stage.note(vec![moving])?;
@@ -912,6 +1002,7 @@ fn recover(turn: &SyncTurn<'_>, stage: Stage<'_>) -> Result<(), Stop> {
     let repository = turn.repository;
     let (git, way, head) = (&repository.git, stage.way(), repository.head()?);
     let _others = neighbours::enter(repository, &stage.paths())?;
+    stage.ends_at.replace(head.commit.clone());
     if way.from == way.to {
         stage.gather()?;
         return stage.end();

@@ -13,7 +13,7 @@ use crate::stage::{Moving, Source, Stage, Stepped};
 use crate::tree::FileTree;
 use crate::{
     GitOutput, GitReason, IndexLock, Repository, Stop, SyncTurn, as_path, kept, merge, neighbours,
-    pull, records,
+    pull, records, versions,
 };
 
 /// The commits that a branch, and for a pull its index and its working tree, move between.
@@ -80,7 +80,10 @@ pub(crate) fn travel(turn: &SyncTurn<'_>, way: &Move) -> Result<bool, Stop> {
         refresh(repository)?;
         lock.replace()?;
         is_replaced = true;
-        move_branch(repository, way, "pull (beadlock-agent)").map(|()| is_merged)
+        move_branch(repository, way, "pull (beadlock-agent)")?;
+        let has = |path: &[u8]| stage.moving().iter().any(|moving| moving.path == path);
+        versions::pulled(repository, (&way.from, &way.to), has);
+        Ok(is_merged)
     });
     if moved.is_err() {
         stage.take_back()?;

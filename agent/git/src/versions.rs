@@ -10,7 +10,7 @@ use std::fs;
 use std::time::Duration;
 
 use beadlock_checker::internal::facts;
-use beadlock_records::{Id, RecordFile, differing, gone};
+use beadlock_records::{Id, Merged, RecordFile, differing, gone};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -33,6 +33,21 @@ struct Notes {
     restored: Vec<Restored>,
     #[serde(default)]
     found: Vec<Found>,
+    #[serde(default)]
+    uncommitted: Vec<Uncommitted>,
+}
+
+/// What a sync has put into a file, and is in no commit yet. A program that had read the file a moment before does not
+/// know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Uncommitted {
+    path: Vec<u8>,
+    /// The blob.
+    id: String,
+    /// The commit at which the branch is. At another one this counts no more.
+    on: String,
+    /// The commit that is being made has it.
+    is_judged: bool,
 }
 
 /// What a program has written that did not know of everything. It may go on from there, and never know.
@@ -63,6 +78,8 @@ pub(crate) struct Changed<'a> {
     pub(crate) path: &'a [u8],
     /// As HEAD has it.
     pub(crate) head: &'a [u8],
+    /// HEAD.
+    pub(crate) commit: &'a str,
     /// As it is in the working tree.
     pub(crate) here: Vec<u8>,
 }
@@ -94,49 +111,37 @@ pub(crate) fn note(repository: &Repository, commit: &str) {
 /// Merges in what the writer of this file did not know of.
 pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, Stop> {
     let repository = turn.repository;
-    let Changed { path, head, here } = changed;
-    let (before, now) = (RecordFile::read(head), RecordFile::read(&here));
-    if !before.is_record_file() || has_all(&before, &now) {
+    let Changed {
+        path,
+        head,
+        commit,
+        here,
+    } = changed;
+    if !RecordFile::read(head).is_record_file() {
         return Ok(Looked::Fine);
     }
-    let known = known(repository, path, &[head], &here)?;
-    if !known.is_noted {
-        return Ok(Looked::Fine);
-    }
-    let merged = records::merge(&known.base, &known.text, head)?;
-    if merged.bytes == here {
-        return Ok(Looked::Fine);
-    }
-    let after = RecordFile::read(&merged.bytes);
-    let mut ids = gone(&after, &now);
-    if ids.is_empty() {
-        ids = changed_ids(&now, &merged.bytes, &here);
-    }
-    let names: Vec<_> = ids.iter().map(Id::to_string).collect();
+    let uncommitted = uncommitted(repository, path, commit)?;
+    let latest = uncommitted.as_deref().unwrap_or(head);
+    let known = known(repository, path, &[latest, head], &here)?;
     let mut notes = read(repository);
     let at = facts::now().0.as_secs();
     notes
         .restored
         .retain(|old| (0..AGAIN.as_secs().cast_signed()).contains(&(at - old.at)));
-    let again = notes
-        .restored
-        .iter()
-        .find(|old| old.path == path && old.ids.iter().any(|id| names.contains(id)));
-    // Who also writes something new does not take these out on purpose.
-    if let Some(old) = again.filter(|_| known.is_old) {
-        let time = clock_time(old.at);
-        let why = format!(
-            "{} came in by {time} and {} taken out twice: a program holds old contents (restart it)",
-            few(&names),
-            if names.len() == 1 { "was" } else { "were" }
-        );
-        return Ok(Looked::Held(why));
-    }
+    let restored = notes.restored.iter().filter(|old| old.path == path);
+    let (merged, names) = match judge(&known, (latest, &here), restored)? {
+        Judged::Fine => {
+            judged(repository, path);
+            return Ok(Looked::Fine);
+        }
+        Judged::Held(why) => return Ok(Looked::Held(why)),
+        Judged::Merged(merged, names) => (merged, names),
+    };
     if !merged.conflicts.is_empty() {
         kept::keep(repository, as_path(path), &merged.conflicts, &known.text)?;
     }
-    found(repository, path, &here, (&merged.bytes, head))?;
-    notes.found = read(repository).found;
+    found(repository, path, &here, (&merged.bytes, head), commit)?;
+    judged(repository, path);
     stage::bring_in(turn, as_path(path), here.clone(), merged.bytes.clone())?;
     let shown = repository.shown(path);
     let line = format_args!(
@@ -144,6 +149,8 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
         few(&names)
     );
     say(&SyncMessage::Notice(Event::Notice.line(line)));
+    let noted = read(repository);
+    (notes.found, notes.uncommitted) = (noted.found, noted.uncommitted);
     notes
         .restored
         .retain(|old| old.path != path || old.ids != names);
@@ -156,14 +163,56 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     Ok(Looked::Merged(merged.bytes))
 }
 
+/// What is to be done with a changed file.
+enum Judged {
+    Fine,
+    /// This is to be in it. The names are those of the records that its writer did not know of.
+    Merged(Merged, Vec<String>),
+    Held(String),
+}
+
+/// Judges a file: the latest version that has everything, the file's own, and the records that were kept in the last
+/// minutes.
+fn judge<'a>(
+    known: &Known,
+    (latest, here): (&[u8], &[u8]),
+    mut restored: impl Iterator<Item = &'a Restored>,
+) -> Result<Judged, Stop> {
+    if known.is_first {
+        return Ok(Judged::Fine);
+    }
+    let merged = records::merge(&known.base, &known.text, latest)?;
+    if merged.bytes == here {
+        return Ok(Judged::Fine);
+    }
+    let (after, now) = (RecordFile::read(&merged.bytes), RecordFile::read(here));
+    let mut ids = gone(&after, &now);
+    if ids.is_empty() {
+        ids = changed_ids(&now, &merged.bytes, here);
+    }
+    let names: Vec<_> = ids.iter().map(Id::to_string).collect();
+    let again = restored.find(|old| old.ids.iter().any(|id| names.contains(id)));
+    // Who also writes something new does not take these out on purpose.
+    if let Some(old) = again.filter(|_| known.is_old) {
+        let time = clock_time(old.at);
+        let why = format!(
+            "{} came in by {time} and {} taken out twice: a program holds old contents (restart it)",
+            few(&names),
+            if names.len() == 1 { "was" } else { "were" }
+        );
+        return Ok(Judged::Held(why));
+    }
+    Ok(Judged::Merged(merged, names))
+}
+
 /// What the writer of a text knew.
 pub(crate) struct Known {
     /// The version that it had read.
     pub(crate) base: Vec<u8>,
     /// What it has made of that; also of what it has written before, and did not know to be merged.
     pub(crate) text: Vec<u8>,
-    /// It is not one of the versions that were named.
-    is_noted: bool,
+    /// It is the first of the versions that were named.
+    is_first: bool,
     /// It has written nothing but an old version.
     is_old: bool,
 }
@@ -176,53 +225,200 @@ pub(crate) fn known(
     versions: &[&[u8]],
     text: &[u8],
 ) -> Result<Known, Stop> {
+    let noted = || noted(repository, path);
+    let blobs = |ids: &[&str]| records::blobs(&repository.git, ids);
+    known_among(noted, blobs, versions, text)
+}
+
+/// The same, with the noted versions, the newest first, and with the bytes of blobs.
+fn known_among(
+    noted: impl FnOnce() -> Result<Vec<Noted>, Stop>,
+    blobs: impl FnOnce(&[&str]) -> Result<Vec<Vec<u8>>, Stop>,
+    versions: &[&[u8]],
+    text: &[u8],
+) -> Result<Known, Stop> {
     let now = RecordFile::read(text);
     let first = versions.first().copied().unwrap_or_default();
     let named = records::nearer(versions, text);
-    let known = |base: &[u8]| Known {
+    let is_first = named == first;
+    let known = |base: &[u8], is_first: bool, distance: Distance| Known {
         base: base.to_vec(),
         text: text.to_vec(),
-        is_noted: false,
-        is_old: false,
+        is_first,
+        is_old: distance == (0, 0),
     };
-    if named == first && has_all(&RecordFile::read(first), &now) {
-        return Ok(known(named));
+    let distance = distance(named, &now);
+    if is_first && has_all(&RecordFile::read(first), &now) {
+        return Ok(known(named, true, distance));
     }
-    let best = differing(&RecordFile::read(named), &now);
-    let Some(noted) = nearest(repository, path, (best, &now))? else {
-        return Ok(known(named));
+    let Some((noted, distance)) = nearest(noted()?, distance, &now) else {
+        return Ok(known(named, is_first, distance));
     };
-    let is_old = noted.distance == 0;
     let Some(found) = noted.found else {
-        return Ok(Known {
-            is_noted: true,
-            is_old,
-            ..known(&noted.text)
-        });
+        return Ok(known(&noted.text, false, distance));
     };
     let base = if noted.is_merged_committed {
         &found.merged
     } else {
         &found.head
     };
-    let texts = records::blobs(&repository.git, &[base, &found.merged])?;
+    let texts = blobs(&[base, &found.merged])?;
     let [base, merged] = texts.as_slice() else {
-        return Ok(known(named));
+        return Ok(known(&noted.text, false, distance));
     };
     Ok(Known {
         base: base.clone(),
         text: records::merge(&noted.text, text, merged)?.bytes,
-        is_noted: true,
-        is_old,
+        is_first: false,
+        is_old: distance == (0, 0),
     })
 }
 
-/// Notes what a program has written, what was made of it, and a version that the branch had then.
+/// How far a text is from a version: its differing records, and how many of those it lacks. So of two versions at which it
+/// may have begun, it is rather the one of which nothing is lost.
+type Distance = (usize, usize);
+
+fn distance(version: &[u8], now: &RecordFile<'_>) -> Distance {
+    let version = RecordFile::read(version);
+    (differing(&version, now), gone(&version, now).len())
+}
+
+/// Of the noted versions the one that is nearest to a text, the first of equals, with its distance; where that is less than
+/// the one so far.
+fn nearest(
+    noted: Vec<Noted>,
+    mut best: Distance,
+    now: &RecordFile<'_>,
+) -> Option<(Noted, Distance)> {
+    let mut nearest = None;
+    for version in noted {
+        let distance = distance(&version.text, now);
+        if distance < best {
+            best = distance;
+            nearest = Some((version, distance));
+        }
+    }
+    nearest
+}
+
+/// What a sync has put into a file and no commit has yet, where the branch is still at this one.
+pub(crate) fn uncommitted(
+    repository: &Repository,
+    path: &[u8],
+    commit: &str,
+) -> Result<Option<Vec<u8>>, Stop> {
+    let notes = read(repository);
+    let is_this = |last: &&Uncommitted| last.path == path && last.on == commit;
+    match notes.uncommitted.iter().find(is_this) {
+        Some(last) => Ok(records::blobs(&repository.git, &[&last.id])?.pop()),
+        None => Ok(None),
+    }
+}
+
+impl Notes {
+    fn put(&mut self, path: &[u8], id: &str, on: &str) {
+        let is_this = |last: &Uncommitted| last.path == path && last.id == id && last.on == on;
+        if self.uncommitted.iter().any(is_this) {
+            return;
+        }
+        self.uncommitted.retain(|last| last.path != path);
+        self.uncommitted.push(Uncommitted {
+            path: path.to_vec(),
+            id: id.to_owned(),
+            on: on.to_owned(),
+            is_judged: false,
+        });
+    }
+}
+
+/// Notes that this blob is put into the file, while the branch is at this commit.
+pub(crate) fn put(repository: &Repository, path: &[u8], id: &str, on: &str) {
+    let mut notes = read(repository);
+    notes.put(path, id, on);
+    write(repository, &notes);
+}
+
+/// What was put into the file is known to the text that is now to be committed.
+fn judged(repository: &Repository, path: &[u8]) {
+    let mut notes = read(repository);
+    let of_this = notes
+        .uncommitted
+        .iter_mut()
+        .filter(|last| last.path == path);
+    let changed = of_this.map(|last| last.is_judged = true).count();
+    if changed > 0 {
+        write(repository, &notes);
+    }
+}
+
+/// The branch has moved to another commit. It has what was put into the files of these paths, as far as that was judged.
+pub(crate) fn committed(
+    repository: &Repository,
+    (from, to): (&str, &str),
+    has: impl Fn(&[u8]) -> bool,
+) {
+    moved(repository, (from, to), |last| {
+        last.is_judged && has(&last.path)
+    });
+}
+
+/// A pull has moved the branch, and the files of these paths.
+pub(crate) fn pulled(
+    repository: &Repository,
+    (from, to): (&str, &str),
+    has: impl Fn(&[u8]) -> bool,
+) {
+    moved(repository, (from, to), |last| has(&last.path));
+}
+
+fn moved(
+    repository: &Repository,
+    (from, to): (&str, &str),
+    is_gone: impl Fn(&Uncommitted) -> bool,
+) {
+    let mut notes = read(repository);
+    if !notes.uncommitted.is_empty() {
+        notes.uncommitted = carried(notes.uncommitted, (from, to), is_gone);
+        write(repository, &notes);
+    }
+}
+
+/// What is uncommitted after the branch has moved: what was on the old commit is on the new one, unless it is gone.
+fn carried(
+    mut all: Vec<Uncommitted>,
+    (from, to): (&str, &str),
+    is_gone: impl Fn(&Uncommitted) -> bool,
+) -> Vec<Uncommitted> {
+    all.retain(|last| last.on == to || last.on == from && !is_gone(last));
+    for last in &mut all {
+        last.is_judged = false;
+        to.clone_into(&mut last.on);
+    }
+    all
+}
+
+/// A text, with what a sync has put into the file and its writer did not know.
+pub(crate) fn completed(
+    repository: &Repository,
+    path: &[u8],
+    (latest, head): (&[u8], &[u8]),
+    text: Vec<u8>,
+) -> Result<Vec<u8>, Stop> {
+    let known = known(repository, path, &[latest, head], &text)?;
+    if known.is_first {
+        return Ok(text);
+    }
+    Ok(records::merge(&known.base, &known.text, latest)?.bytes)
+}
+
+/// Notes what a program has written, what was made of it, a version that the branch had then, and the commit at which it
+/// is from now on.
 pub(crate) fn found(
     repository: &Repository,
     path: &[u8],
     text: &[u8],
     (merged, head): (&[u8], &[u8]),
+    on: &str,
 ) -> Result<(), Stop> {
     let blob = |bytes: &[u8]| records::write_blob(&repository.git, bytes.to_vec());
     let found = Found {
@@ -235,6 +431,7 @@ pub(crate) fn found(
     notes
         .found
         .retain(|old| (&old.path, &old.id) != (&found.path, &found.id));
+    notes.put(path, &found.merged, on);
     notes.found.push(found);
     let surplus = notes.found.len().saturating_sub(FOUND);
     notes.found.drain(..surplus);
@@ -249,26 +446,22 @@ fn has_all(before: &RecordFile<'_>, now: &RecordFile<'_>) -> bool {
 }
 
 /// A version that is noted.
+#[derive(Debug, Clone)]
 struct Noted {
     text: Vec<u8>,
-    distance: usize,
     /// It was found in the file, and is in no commit.
     found: Option<Found>,
     /// What came of it is in a commit.
     is_merged_committed: bool,
 }
 
-/// The noted version that is nearest to the file and has fewer differences from it than the `best` so far.
-fn nearest(
-    repository: &Repository,
-    path: &[u8],
-    (mut best, now): (usize, &RecordFile<'_>),
-) -> Result<Option<Noted>, Stop> {
+/// The noted versions of a file: the last that commits have, the newest first, then those that were found.
+fn noted(repository: &Repository, path: &[u8]) -> Result<Vec<Noted>, Stop> {
     let Some(name) = std::str::from_utf8(path)
         .ok()
         .filter(|path| !path.contains('\n'))
     else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     let notes = read(repository);
     let of_this = notes.found.iter().rev().filter(|found| found.path == path);
@@ -280,7 +473,7 @@ fn nearest(
         .chain(commits.map(|commit| format!("{commit}:{name}\n")))
         .collect();
     if asked.is_empty() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let answer = repository
         .git
@@ -313,21 +506,14 @@ fn nearest(
             sources.push(Some(found));
         }
     }
-    let mut nearest = None;
-    for (text, source) in std::iter::zip(records::blobs(&repository.git, &ids)?, sources) {
-        let distance = differing(&RecordFile::read(&text), now);
-        if distance < best {
-            best = distance;
-            nearest = Some(Noted {
-                text,
-                distance,
-                found: source.cloned(),
-                is_merged_committed: source
-                    .is_some_and(|found| are_committed.contains(&found.merged.as_str())),
-            });
-        }
-    }
-    Ok(nearest)
+    let texts = records::blobs(&repository.git, &ids)?;
+    let noted = std::iter::zip(texts, sources).map(|(text, source)| Noted {
+        text,
+        found: source.cloned(),
+        is_merged_committed: source
+            .is_some_and(|found| are_committed.contains(&found.merged.as_str())),
+    });
+    Ok(noted.collect())
 }
 
 /// The records that `merged` has with another line than `here`, which has them too.
