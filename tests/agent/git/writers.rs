@@ -694,10 +694,7 @@ fn two_databases_pull_at_the_same_time() {
     let bench = Bench::new();
     let databases = [".beads", "sub/.beads"];
     for database in databases {
-        bench.write(
-            &format!("{database}/issues.jsonl"),
-            "{\"id\":\"bd-1\"}\n",
-        );
+        bench.write(&format!("{database}/issues.jsonl"), "{\"id\":\"bd-1\"}\n");
     }
     bench.shell("git add sub; git commit -qam second; git push -q");
     let mut agent = bench
