@@ -409,14 +409,17 @@ impl<'a> Stage<'a> {
         let base = self.text(&moving.old_text, path)?;
         let here = self.text(&moving.new_text, path)?;
         let late = self.late_text(moving, &aside.new, &base)?;
-        let late = match latest {
+        let merged = match latest {
             Some(latest) => {
                 let versions = (latest.as_slice(), base.as_slice());
-                versions::completed(self.repository, &moving.path, versions, late)?
+                let (repository, path) = (self.repository, &moving.path);
+                let whole = versions::completed(repository, path, versions, late.clone())?;
+                let merged = records::late(repository, as_path(path), &base, &here, &whole)?;
+                self.note_late(moving, &late, &merged)?;
+                merged
             }
-            None => late,
+            None => self.late(moving, &[&base], &here, &late)?,
         };
-        let merged = self.late(moving, &[&base], &here, &late)?;
         self.merge_in(moving, here, merged)?;
         Ok(Stepped::Merged)
     }
@@ -514,10 +517,15 @@ impl<'a> Stage<'a> {
         let known = versions::known(repository, &moving.path, of, late)?;
         let path = moving.path();
         let merged = records::late(repository, path, &known.base, here, &known.text)?;
-        let on = self.ends_at.borrow().clone();
-        let head = records::text_of(&repository.git, &on, path)?.unwrap_or_default();
-        versions::found(repository, &moving.path, late, (&merged, &head), &on)?;
+        self.note_late(moving, late, &merged)?;
         Ok(merged)
+    }
+
+    /// A program has written this, and goes on from there, whatever was made of it.
+    fn note_late(&self, moving: &Moving, late: &[u8], merged: &[u8]) -> Result<(), Stop> {
+        let (repository, on) = (self.repository, self.ends_at.borrow());
+        let head = records::text_of(&repository.git, &on, moving.path())?.unwrap_or_default();
+        versions::found(repository, &moving.path, late, (merged, &head), &on)
     }
 
     /// Writes the result of a merge aside: whole, or not at all.
@@ -600,7 +608,9 @@ impl<'a> Stage<'a> {
             // Its turn had not come.
             return Ok(());
         }
-        if is_new_here && !has_merged && !is_appended {
+        // What is no version of a commit is merged in and noted: a program may have read the new text meanwhile.
+        let is_plain = out == moving.old || !moving.is_record_file;
+        if is_new_here && !has_merged && !is_appended && is_plain {
             self.files.exchange(&aside.new, path).map_err(failed)?;
             if aside.new.look(path).map_err(failed)? == moving.new {
                 return Ok(());
