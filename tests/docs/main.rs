@@ -10,6 +10,7 @@ mod sessions;
 mod sizes;
 mod tutorial;
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -342,6 +343,7 @@ fn what_was_tried_can_be_tried_again() {
     {
         assert!(makefile.contains(&format!("\n{target}:")), "make {target}");
     }
+    let directories = packages();
     let tested: Vec<_> = table
         .split('`')
         .filter(|command| command.contains("cargo test "))
@@ -354,10 +356,8 @@ fn what_was_tried_can_be_tried_again() {
                 .position(|word| *word == option)
                 .map(|at| words[at + 1])
         };
-        let package = match after("-p").expect("a package") {
-            "beadlock" => "integration",
-            package => package.trim_start_matches("beadlock-"),
-        };
+        let package = after("-p").expect("a package");
+        let package = directories.get(package).expect("a member");
         let name = after("--test");
         let dirs = match name {
             Some(name) => {
@@ -412,6 +412,27 @@ fn what_was_tried_can_be_tried_again() {
         }
     }
     assert!(made.len() > 5 && tested.len() > 5, "{made:?} {tested:?}");
+}
+
+/// The directory of each package of the workspace.
+fn packages() -> HashMap<String, String> {
+    let workspace = document("Cargo.toml");
+    let members = workspace
+        .lines()
+        .find_map(|line| line.strip_prefix("members = "))
+        .expect("a line with the members");
+    members
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .map(|dir| {
+            let manifest = document(&format!("{dir}/Cargo.toml"));
+            let name = manifest
+                .lines()
+                .find_map(|line| line.strip_prefix("name = ")?.split('"').nth(1));
+            (name.expect("a name").to_owned(), dir.to_owned())
+        })
+        .collect()
 }
 
 fn sources(dir: &Path) -> Vec<PathBuf> {

@@ -41,7 +41,10 @@ pub(crate) fn explain(repository: &Repository, stop: Stop) -> Stop {
 
 /// What git itself has said here. The other end and hooks have troubles of their own.
 fn here(said: &str) -> String {
-    let is_of_git = |line: &&str| line.starts_with("fatal: ") || line.starts_with("error: ");
+    let is_of_git = |line: &&str| {
+        let is_said = line.starts_with("fatal: ") || line.starts_with("error: ");
+        is_said && !line.starts_with("error: remote unpack failed: ")
+    };
     said.lines()
         .filter(is_of_git)
         .collect::<Vec<_>>()

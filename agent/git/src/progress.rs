@@ -42,9 +42,15 @@ pub(crate) fn refuse(repository: &Repository) -> Result<(), Stop> {
     );
     let stop = |why| Stop::failed(GitReason::InProgress, why);
     let top = Part::Path(&repository.git.dir);
-    let (plain, saving) = commands(progress.abort);
+    let abort = || {
+        let option = match progress.abort {
+            "bisect" => "reset",
+            _ => "--abort",
+        };
+        Part::Words(vec![progress.abort.into(), option.into()])
+    };
     if progress.abort == "bisect" || !has_changes(repository) {
-        return Err(stop(why).next(to_type(plain, &[top])));
+        return Err(stop(why).next(to_type("git -C {} {}", &[top, abort()])));
     }
     // What tools have written since would go with it.
     let aside = free(&repository.git_dir.join("beads.mine"));
@@ -54,12 +60,17 @@ pub(crate) fn refuse(repository: &Repository) -> Result<(), Stop> {
         top.clone(),
         Part::Words(vec![repository.typed()]),
         top,
+        abort(),
     ];
     let why = format!(
         "{why}; what was written to the database meanwhile is in {} then",
         crate::escaped_path(&aside)
     );
-    Err(stop(why).next(to_type(saving, &parts)))
+    let command = to_type(
+        "cp -pR {} {} && git -C {} checkout -q HEAD -- {} && git -C {} {}",
+        &parts,
+    );
+    Err(stop(why).next(command))
 }
 
 fn find(repository: &Repository) -> Result<Option<Progress>, Stop> {
@@ -109,29 +120,6 @@ fn named(dir: &Path, name: &str, what: &'static str) -> Progress {
         dir.join(name)
     };
     Progress { what, since, abort }
-}
-
-/// The command that aborts it; and the same after the database was copied, and is as the last commit has it.
-fn commands(abort: &str) -> (&'static str, &'static str) {
-    macro_rules! both {
-        ($abort:literal) => {
-            (
-                concat!("git -C {} ", $abort),
-                concat!(
-                    "cp -pR {} {} && git -C {} checkout -q HEAD -- {} && git -C {} ",
-                    $abort
-                ),
-            )
-        };
-    }
-    match abort {
-        "rebase" => both!("rebase --abort"),
-        "am" => both!("am --abort"),
-        "merge" => both!("merge --abort"),
-        "revert" => both!("revert --abort"),
-        "bisect" => both!("bisect reset"),
-        _ => both!("cherry-pick --abort"),
-    }
 }
 
 /// A tracked file of the database is not as the last commit has it.

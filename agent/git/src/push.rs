@@ -157,7 +157,8 @@ fn failed(
     }
     if let Some(why) = why {
         let words = refusal(why, &String::from_utf8_lossy(&answer.stderr));
-        return Ok(Pushed::Refused(at.stop(Event::PushRefused, &words), answer));
+        let stop = at.stop(Event::PushRefused, &words);
+        return Ok(Pushed::Refused(stop.with_words(answer.said()), answer));
     }
     // git has said nothing of the branch at the last of these URLs, and has not failed: a hook has.
     let told = stdout

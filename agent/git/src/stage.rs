@@ -659,7 +659,11 @@ impl<'a> Stage<'a> {
     fn put_back(&self, moving: &Moving, aside: &Aside) -> Result<(), Stop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
-        let put = || aside.gone.move_to(&self.files, path).map_err(failed);
+        let put = || match aside.gone.move_to(&self.files, path) {
+            // Somebody has put a file in the place of a directory above: it stays.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(Put::Otherwise),
+            ended => ended.map_err(failed),
+        };
         // A directory may have been made there, and nothing in it yet.
         if put()? == Put::Done || self.files.remove_dir(path) && put()? == Put::Done {
             return Ok(());

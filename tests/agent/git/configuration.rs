@@ -38,8 +38,8 @@ const SETTINGS: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
-        "push nothing",
-        &[("push.default", "nothing"), ("push.followTags", "true")],
+        "push the current branch",
+        &[("push.default", "current"), ("push.followTags", "true")],
     ),
     (
         "push matching",

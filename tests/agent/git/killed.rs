@@ -212,6 +212,27 @@ fn a_submodule_is_not_left_staged() {
     bench.is_whole("pulled again");
 }
 
+/// A person has put a file in the place of a directory of which the files were to come back: it stays, and the sync is
+/// not stuck at it.
+#[test]
+fn a_file_in_the_place_of_a_directory_stays_after_a_kill() {
+    if stops_when_naive() {
+        return;
+    }
+    let (bench, _) = bench(1);
+    let (words, nth) = AFTER_THE_FILES;
+    bench
+        .once_before_nth(words, nth, KILL_ALL)
+        .ends_with(1, "killed");
+    bench.shell("rm was-dir; echo mine >was-dir");
+    let told = bench.once();
+    assert_eq!(bench.read("was-dir"), "mine\n", "harm: {}", told.log);
+    told.says("Not pulling: ", "a person's file");
+    bench.shell("rm was-dir; git checkout -q was-dir");
+    bench.syncs("solved");
+    bench.is_whole("solved");
+}
+
 /// The filter of one file fails: nobody commits the half that is there, and is finished when the filter works.
 #[test]
 fn a_filter_that_fails_in_the_middle_of_a_pull() {

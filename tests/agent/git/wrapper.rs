@@ -102,7 +102,7 @@ impl Bench {
         let look = "rm -f ../looked; GIT_INDEX_FILE=../looked git read-tree HEAD; \
                     GIT_INDEX_FILE=../looked git status --porcelain -uall -- . ':!*daemon.log*'; \
                     git --no-optional-locks status --porcelain -uall -- . ':!*daemon.log*'; git diff --cached --raw; \
-                    ls .git | grep -e beadlock -e '\\.lock$' | grep -vx -e beadlock";
+                    ls .git | grep -e beadlock -e '\\.lock$' | grep -vx -e beadlock -e beadlock.reminded";
         assert_eq!(self.shell(look).out, "", "{case}:\n{}", self.log());
     }
 }

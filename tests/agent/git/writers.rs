@@ -659,8 +659,11 @@ fn two_databases_pull_at_the_same_time() {
     }
     let bench = Bench::new();
     let databases = [".beads", "sub/.beads"];
-    bench.write("sub/.beads/issues.jsonl", "{\"id\":\"bd-1\"}\n");
-    bench.shell("git add sub; git commit -qm second; git push -q");
+    // A file with a line that is no record is merged as a text, and two ends of a text are a conflict.
+    for database in databases {
+        bench.write(&format!("{database}/issues.jsonl"), "{\"id\":\"bd-1\"}\n");
+    }
+    bench.shell("git add .beads sub; git commit -qm second; git push -q");
     let mut agent = bench
         .scene()
         .agent(&["--action", "git", "--interval", "400ms"]);

@@ -194,8 +194,8 @@ fn what_git_push_would_refuse_is_not_pushed() {
         Row {
             name: "the branch was deleted at the remote",
             set_up: "git switch -q -c feature; git push -q -u origin feature; git push -q ../r.git :feature; append bd-13",
-            why: &["origin has no branch feature any more: somebody has deleted it"],
-            next: "git -C TOP push origin feature",
+            why: &["origin has no branch feature any more: it was deleted or renamed there"],
+            next: "git -C TOP push origin HEAD:refs/heads/feature",
             truth: "has ../r.git feature; ! place \"$db\" | grep -q bd-13",
             ..TYPED
         },

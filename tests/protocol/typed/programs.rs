@@ -260,13 +260,11 @@ fn what_the_agent_says_about_a_repository_leads_to_it() {
             after(&log, says).to_owned() + if ended.code > 1 { "?" } else { "" }
         };
         git(&["init", "-q", "-b", branch]);
-        leads_to(
-            &recorder,
-            &once("make the first one: "),
-            "git -C",
-            &top,
-            "commit",
-        );
+        let mut first = words("git -C");
+        first.push(top.as_os_str());
+        first.extend(words("commit --allow-empty -m"));
+        first.push(OsStr::new("first commit"));
+        pastes(&recorder, &once("has no commit yet; type: "), &[&first]);
         git(&["add", ".beads/issues.jsonl"]);
         git(&["commit", "-qm", "1"]);
         git(&["remote", "add", "origin", "nowhere"]);
@@ -278,6 +276,8 @@ fn what_the_agent_says_about_a_repository_leads_to_it() {
         ];
         let push = push.concat();
         pastes(&recorder, &once("has no upstream; type: "), &[&push]);
+        // It is of SQLite only beside its database.
+        fs::write(top.join(".beads/x;touch PWN"), "").expect("write it");
         let tracked = ".beads/x;touch PWN-wal";
         fs::write(top.join(tracked), "").expect("write it");
         git(&["add", "-f", tracked]);
@@ -294,12 +294,14 @@ fn what_the_agent_says_about_a_repository_leads_to_it() {
         );
         git(&["rm", "-q", "--cached", tracked]);
         git(&["checkout", "-q", "--detach"]);
-        leads_to(
+        let switch = [
+            words("git -C"),
+            vec![top.as_os_str(), OsStr::new("switch"), OsStr::new(branch)],
+        ];
+        pastes(
             &recorder,
             &once("on no branch; type: "),
-            "git -C",
-            &top,
-            "switch BRANCH",
+            &[&switch.concat()],
         );
         assert!(!top.join("PWN").exists() && !scene.path().join("PWN").exists());
     }

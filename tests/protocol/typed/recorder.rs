@@ -14,7 +14,7 @@ use tempfile::TempDir;
 pub type Argv = Vec<OsString>;
 
 /// What the lines may name, and `touch`, which a hostile name would run.
-pub const PROGRAMS: [&str; 26] = [
+pub const PROGRAMS: [&str; 28] = [
     "git",
     "beadlock",
     "beadlock-agent",
@@ -38,6 +38,8 @@ pub const PROGRAMS: [&str; 26] = [
     "xzcat",
     "bzcat",
     "mv",
+    "cp",
+    "readlink",
     "umount",
     "append",
     "touch",

@@ -106,7 +106,10 @@ fn read(text: &str) -> (String, usize) {
 
 /// It begins with a program and has a place for a name.
 pub fn is_template(literal: &Literal) -> bool {
-    let first = literal.text.split(' ').next().unwrap_or_default();
+    // It may be the end of a chain, or begin with what a program prints.
+    let text = literal.text.trim_start_matches(" && ");
+    let text = text.strip_prefix("T=$(").unwrap_or(text);
+    let first = text.split(' ').next().unwrap_or_default();
     let is_made_otherwise = ["format!(", "format_args!("]
         .iter()
         .any(|name| literal.before.trim_end().ends_with(name));

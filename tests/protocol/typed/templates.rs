@@ -103,24 +103,53 @@ fn part(name: &OsStr, kind: As) -> (Part<'_>, Argv) {
 fn meant(template: &str, words: &[Argv]) -> Vec<Argv> {
     let mut words = words.iter();
     let of_command = |command: &str| {
-        let parts = command.split(' ').filter(|word| !word.is_empty());
-        parts
-            .flat_map(|word| {
-                if word == "{}" {
-                    words.next().expect("a part").clone()
-                } else {
-                    vec![word.into()]
-                }
-            })
-            .collect()
+        // A program in `T=$(…)` is called first, and recorders print nothing for T.
+        let command = command.trim();
+        let command = command
+            .strip_prefix("T=$(")
+            .and_then(|command| command.strip_suffix(')'))
+            .unwrap_or(command);
+        let mut call = Argv::new();
+        let mut pieces = command.split(' ').filter(|word| !word.is_empty());
+        while let Some(piece) = pieces.next() {
+            match piece.strip_prefix('\'') {
+                Some(first) => call.push(unquoted(first, &mut pieces)),
+                None if piece == "{}" => call.extend(words.next().expect("a part").clone()),
+                None if piece == "\"$T\"" => call.push(OsString::new()),
+                None => call.push(piece.into()),
+            }
+        }
+        call
     };
-    template.split(['|', ';']).map(of_command).collect()
+    let calls = template.split(['|', ';']).map(of_command);
+    // Shells have `[` built in. A template that something is appended to ends in an empty command.
+    calls
+        .filter(|call| call.first().is_some_and(|program| program != "["))
+        .collect()
 }
 
-/// A line that adds to a file runs `printf`, which shells have built in and which quoting itself uses. Here it calls
-/// `append`, with the file as an argument.
+/// The word that begins with `first`, behind a quote, and ends in `more` before the next quote.
+fn unquoted<'a>(first: &str, more: &mut impl Iterator<Item = &'a str>) -> OsString {
+    let mut word = first.to_owned();
+    while !word.ends_with('\'') {
+        word.push(' ');
+        word.push_str(more.next().expect("the end of a quoted word"));
+    }
+    word.pop();
+    word.into()
+}
+
+/// The template so that recorders see all of it. A line that adds to a file runs `printf`, which shells have built in
+/// and which quoting itself uses: here it calls `append`. Files to write or read become arguments. Each command of a
+/// chain or group is called, whatever the others return.
 fn recordable(template: &str) -> String {
-    let mut text = template.replace("&&", ";").replace(">>", "");
+    let mut text = template
+        .trim_start_matches(" && ")
+        .replace("&&", ";")
+        .replace(">>", "")
+        .replace("<{}", "{}")
+        .replace("{ ", "")
+        .replace("; }", "");
     while let Some(at) = text.find("printf '") {
         let format = at + "printf '".len();
         let end = format + text[format..].find('\'').expect("the end of a format");

@@ -112,6 +112,10 @@ fn all() -> Vec<Line> {
     let git = [
         "Committed 3 files (1a2b3c4)",
         "Pulled 2 commits from origin/main (1a2b3c4..5d6e7f8)",
+        "Merged 3 records in .beads/issues.jsonl; by updated_at: bd-7 title",
+        "Notice: a program still writes to .beads/issues.jsonl as it was before the pull; restart it",
+        "Not writing its own names to .git/info/exclude: it is a link, or not a file",
+        "Tracked secret: .beads/token",
         "Pushed 1 commit to origin/main (1a2b3c4..5d6e7f8)",
         "Not committing: x, a git repository of its own",
         "Not writing its own names to /r/.git/info/exclude: it belongs to another user",
