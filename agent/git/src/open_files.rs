@@ -207,7 +207,8 @@ fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<bool, Stop> {
         let (here, merged) = match files.read(path).map_err(failed)? {
             Some(here) => {
                 let whole = whole(repository, &note.path, here.clone())?;
-                let merged = records::late(repository, path, &seen, &whole, &now_is)?;
+                let known = versions::known(repository, &note.path, &[&seen], &now_is)?;
+                let merged = records::late(repository, path, &known.base, &whole, &known.text)?;
                 (here, merged)
             }
             // The file was removed: only what is new is brought.

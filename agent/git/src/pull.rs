@@ -52,9 +52,10 @@ pub(crate) fn pull(
     for file in &files {
         kept::keep_file(repository, file)?;
     }
-    let is_to_be_committed = travel::travel(turn, &way)?;
+    // Before the first file has the new text: a program may read it, and the pull may end there.
     versions::note(repository, &way.from);
     versions::note(repository, &way.to);
+    let is_to_be_committed = travel::travel(turn, &way)?;
     for file in &files {
         records::tell(repository, &file.path, &file.merged);
     }

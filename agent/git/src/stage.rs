@@ -426,14 +426,17 @@ impl<'a> Stage<'a> {
         // Where it was in its place for a moment, somebody may have written to it.
         let new = aside.new.read(path).map_err(failed)?.unwrap_or_default();
         let there = self.late_text(moving, &self.files, &base)?;
-        let late = match self.latest(moving)? {
+        let merged = match self.latest(moving)? {
             Some(latest) => {
                 let versions = (latest.as_slice(), base.as_slice());
-                versions::completed(self.repository, &moving.path, versions, there.clone())?
+                let (repository, path) = (self.repository, &moving.path);
+                let whole = versions::completed(repository, path, versions, there.clone())?;
+                let merged = records::late(repository, as_path(path), &base, &new, &whole)?;
+                self.note_late(moving, &there, &merged)?;
+                merged
             }
-            None => there.clone(),
+            None => self.late(moving, &[&base], &new, &there)?,
         };
-        let merged = self.late(moving, &[&base], &new, &late)?;
         self.merge_in(moving, there, merged)?;
         Ok(Stepped::Merged)
     }
@@ -539,10 +542,15 @@ impl<'a> Stage<'a> {
         let known = versions::known(repository, &moving.path, of, late)?;
         let path = moving.path();
         let merged = records::late(repository, path, &known.base, here, &known.text)?;
-        let on = self.ends_at.borrow().clone();
-        let head = records::text_of(&repository.git, &on, path)?.unwrap_or_default();
-        versions::found(repository, &moving.path, late, (&merged, &head), &on)?;
+        self.note_late(moving, late, &merged)?;
         Ok(merged)
+    }
+
+    /// A program has written this, and goes on from there, whatever was made of it.
+    fn note_late(&self, moving: &Moving, late: &[u8], merged: &[u8]) -> Result<(), Stop> {
+        let (repository, on) = (self.repository, self.ends_at.borrow());
+        let head = records::text_of(&repository.git, &on, moving.path())?.unwrap_or_default();
+        versions::found(repository, &moving.path, late, (merged, &head), &on)
     }
 
     /// Writes the result of a merge aside: whole, or not at all.
@@ -633,7 +641,9 @@ impl<'a> Stage<'a> {
             // Its turn had not come.
             return Ok(());
         }
-        if is_new_here && !has_merged && !is_appended {
+        // What is no version of a commit is merged in and noted: a program may have read the new text meanwhile.
+        let is_plain = out == moving.old || !moving.is_record_file;
+        if is_new_here && !has_merged && !is_appended && is_plain {
             self.files.exchange(&aside.new, path).map_err(failed)?;
             if aside.new.look(path).map_err(failed)? == moving.new {
                 return Ok(());

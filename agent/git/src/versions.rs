@@ -248,7 +248,7 @@ fn known_among(
         base: base.to_vec(),
         text: text.to_vec(),
         is_first,
-        is_old: distance == (0, 0),
+        is_old: distance.0 == 0,
     };
     let distance = distance(named, &now);
     if is_first && has_all(&RecordFile::read(first), &now) {
@@ -257,10 +257,10 @@ fn known_among(
     let Some((noted, distance)) = nearest(noted()?, distance, &now) else {
         return Ok(known(named, is_first, distance));
     };
-    let Some(found) = noted.found else {
+    let Some(found) = noted.version.found else {
         return Ok(known(&noted.text, false, distance));
     };
-    let base = if noted.is_merged_committed {
+    let base = if noted.version.is_merged_committed {
         &found.merged
     } else {
         &found.head
@@ -273,12 +273,12 @@ fn known_among(
         base: base.clone(),
         text: records::merge(&noted.text, text, merged)?.bytes,
         is_first: false,
-        is_old: distance == (0, 0),
+        is_old: distance.0 == 0,
     })
 }
 
-/// How far a text is from a version: its differing records, and how many of those it lacks. So of two versions at which it
-/// may have begun, it is rather the one of which nothing is lost.
+/// How far a text is from a version: how many records differ, and how many of these it lacks. So of two versions that are
+/// equally near it was rather made of the one of which it lacks less.
 type Distance = (usize, usize);
 
 fn distance(version: &[u8], now: &RecordFile<'_>) -> Distance {
@@ -454,10 +454,7 @@ fn has_all(before: &RecordFile<'_>, now: &RecordFile<'_>) -> bool {
 #[derive(Debug, Clone)]
 struct Noted {
     text: Vec<u8>,
-    /// It was found in the file, and is in no commit.
-    found: Option<Found>,
-    /// What came of it is in a commit.
-    is_merged_committed: bool,
+    version: Version,
 }
 
 /// The noted versions of a file: the last that commits have, the newest first, then those that were found.
@@ -470,22 +467,11 @@ fn noted(repository: &Repository, path: &[u8]) -> Result<Vec<Noted>, Stop> {
     };
     let notes = read(repository);
     let of_this = notes.found.iter().rev().filter(|found| found.path == path);
-    // What was made of it was in the file, too.
-    let both = |found: &Found| {
-        let id = found.merged.clone();
-        [
-            found.clone(),
-            Found {
-                id,
-                ..found.clone()
-            },
-        ]
-    };
-    let of_this: Vec<_> = of_this.take(CONTENTS).flat_map(both).collect();
+    let of_this: Vec<_> = of_this.take(CONTENTS).collect();
     let commits = notes.commits.iter().rev();
     let asked: String = of_this
         .iter()
-        .map(|found| format!("{}\n", found.id))
+        .map(|found| format!("{}\n{}\n", found.id, found.merged))
         .chain(commits.map(|commit| format!("{commit}:{name}\n")))
         .collect();
     if asked.is_empty() {
@@ -505,31 +491,70 @@ fn noted(repository: &Repository, path: &[u8]) -> Result<Vec<Noted>, Stop> {
             rest.starts_with("blob ").then_some(id)
         })
         .collect();
-    let (found, committed) = blobs.split_at(of_this.len().min(blobs.len()));
-    let mut ids: Vec<&str> = Vec::new();
-    for id in committed.iter().flatten() {
-        if !ids.contains(id) {
-            ids.push(id);
-        }
-    }
-    let are_committed = ids.clone();
-    // HEAD's own is among them.
-    ids.truncate(CONTENTS + 1);
-    let mut sources: Vec<Option<&Found>> = ids.iter().map(|_| None).collect();
-    for (id, found) in std::iter::zip(found, &of_this) {
-        if let Some(id) = id {
-            ids.push(id);
-            sources.push(Some(found));
-        }
-    }
+    let (of_found, of_commits) = blobs.split_at((2 * of_this.len()).min(blobs.len()));
+    let is_there = |id: &String| of_found.contains(&Some(id.as_str()));
+    let found: Vec<_> = of_this
+        .into_iter()
+        .filter(|found| is_there(&found.id) && is_there(&found.merged))
+        .collect();
+    let versions = versions(of_commits.iter().flatten().copied(), &found, CONTENTS);
+    let ids: Vec<_> = versions.iter().map(|version| version.id.as_str()).collect();
     let texts = records::blobs(&repository.git, &ids)?;
-    let noted = std::iter::zip(texts, sources).map(|(text, source)| Noted {
-        text,
-        found: source.cloned(),
-        is_merged_committed: source
-            .is_some_and(|found| are_committed.contains(&found.merged.as_str())),
+    let noted = |(text, version)| Noted { text, version };
+    Ok(std::iter::zip(texts, versions).map(noted).collect())
+}
+
+/// A version that somebody may have read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Version {
+    id: String,
+    /// It was found in the file or put there, and is in no commit.
+    found: Option<Found>,
+    /// What came of it is in a commit.
+    is_merged_committed: bool,
+}
+
+/// The versions that somebody may have read: of the last commits, the newest first, what was found in the file, and what
+/// was put there.
+fn versions<'a>(
+    of_commits: impl Iterator<Item = &'a str>,
+    found: &[&Found],
+    contents: usize,
+) -> Vec<Version> {
+    let mut committed: Vec<&str> = Vec::new();
+    for id in of_commits {
+        if !committed.contains(&id) {
+            committed.push(id);
+        }
+    }
+    // HEAD's own is among them.
+    let mut versions: Vec<_> = committed
+        .iter()
+        .take(contents + 1)
+        .map(|id| Version {
+            id: (*id).to_owned(),
+            found: None,
+            is_merged_committed: false,
+        })
+        .collect();
+    let found = &found[..contents.min(found.len())];
+    versions.extend(found.iter().map(|found| Version {
+        id: found.id.clone(),
+        found: Some((*found).clone()),
+        is_merged_committed: committed.contains(&found.merged.as_str()),
+    }));
+    let is_uncommitted = |found: &&&Found| !committed.contains(&found.merged.as_str());
+    let put = found.iter().filter(is_uncommitted).map(|found| Version {
+        id: found.merged.clone(),
+        found: Some(Found {
+            id: found.merged.clone(),
+            ..(*found).clone()
+        }),
+        is_merged_committed: false,
     });
-    Ok(noted.collect())
+    let put: Vec<_> = put.collect();
+    versions.extend(put);
+    versions
 }
 
 /// The records that `merged` has with another line than `here`, which has them too.
@@ -574,6 +599,9 @@ fn write(repository: &Repository, notes: &Notes) {
     let text = serde_json::to_vec(notes).unwrap_or_default();
     let _ = turn::write_whole(&turn::notes(repository).join(NOTES), &text);
 }
+
+#[cfg(test)]
+mod model;
 
 #[cfg(test)]
 mod tests {
