@@ -127,3 +127,52 @@ fn one_that_is_lost() {
         ],
     );
 }
+
+/// A line that has three versions of a record file, as short as they can be, and merges them.
+macro_rules! merges {
+    ($line:literal) => {
+        concat!(
+            r#"one() { printf '{"id":"bd-1","title":"%s","updated_at":"2026-01-0%sT00:00:00Z"}\n' "$1" "$2"; }; "#,
+            "one a 1 >base; one b 2 >ours; one c 2 >theirs; ",
+            $line
+        )
+    };
+}
+
+#[test]
+fn a_merge_of_record_files() {
+    if tool("git").is_none() {
+        return;
+    }
+    play(
+        "flows/merge",
+        Setting::free,
+        &[
+            (
+                "contract-merge",
+                merges!(
+                    r#"cp base theirs; echo '{"id":"bd-2"}' >>theirs; beadlock merge base ours theirs; echo $?; cat ours"#
+                ),
+            ),
+            (
+                "contract-merge-conflict",
+                merges!("beadlock merge base ours theirs .beads/issues.jsonl; echo $?; cat ours"),
+            ),
+            (
+                "contract-merge-labels",
+                merges!(
+                    "beadlock merge base ours theirs --ours here --theirs there --marker-size 9; cat ours"
+                ),
+            ),
+            (
+                "contract-merge-missing",
+                merges!("rm theirs; beadlock merge base ours theirs; echo $?; cat ours"),
+            ),
+            (
+                "setup-git",
+                r#"git init -q; own() { sed -e "s|$(command -v beadlock)|BEADLOCK|" -e 's/(git [0-9].*)/(git VERSION)/'; }; beadlock setup git --local | own; git config --local --get-regexp 'merge.*' | own; beadlock setup git --local | own"#,
+            ),
+            ("setup-git-outside", "beadlock setup git --local"),
+        ],
+    );
+}

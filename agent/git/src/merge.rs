@@ -130,7 +130,8 @@ fn merge_file(
     let has_records =
         |text: &[u8]| text.is_empty() || beadlock_records::RecordFile::read(text).is_record_file();
     if !(has_records(ours) && has_records(theirs)) {
-        return merge_text(repository, base, ours, theirs);
+        let merged = merge_text(repository, base, ours, theirs)?;
+        return Ok(merged.ok_or_else(|| " (most of its lines are no records)".to_owned()));
     }
     let merged = records::merge(base, ours, theirs)?;
     let of_file = merged
@@ -143,13 +144,13 @@ fn merge_file(
     })
 }
 
-/// As git merges a text, line by line.
+/// As git merges a text, line by line; none where that is a conflict.
 fn merge_text(
     repository: &Repository,
     base: &[u8],
     ours: &[u8],
     theirs: &[u8],
-) -> Result<Result<Merged, String>, Stop> {
+) -> Result<Option<Merged>, Stop> {
     let dir = scratch(repository)?;
     let write = |name: &str, bytes: &[u8]| {
         let path = dir.join(name);
@@ -167,13 +168,13 @@ fn merge_text(
     let _ = fs::remove_dir_all(&dir);
     let answer = answer?;
     Ok(match answer.status.code() {
-        Some(0) => Ok(Merged {
+        Some(0) => Some(Merged {
             bytes: answer.stdout,
             conflicts: Vec::new(),
             notes: Vec::new(),
             merged: 0,
         }),
-        _ => Err(String::new()),
+        _ => None,
     })
 }
 

@@ -268,7 +268,9 @@ pub(crate) fn refuse_absent(
         (true, _) => format!(
             "{remote} has no branch {name}, and git push makes none (push.default is matching)"
         ),
-        (false, true) => format!("{remote} has no branch {name} any more: somebody has deleted it"),
+        (false, true) => {
+            format!("{remote} has no branch {name} any more: it was deleted or renamed there")
+        }
         (false, false) => return Ok(()),
     };
     let stop = Stop::notice(

@@ -278,6 +278,10 @@ impl Conversation<'_> {
             if let Some(rejected) = &rejected
                 && rejected.tips == tips
             {
+                // It may say why: the branch is gone there.
+                if let Some(missing) = fetched.missing {
+                    return Err(missing);
+                }
                 let at = self.route.places().next().unwrap_or(self.route.first());
                 return Err(at.stop(Event::PushRefused, &rejected.why));
             }

@@ -202,8 +202,8 @@ fn what_git_push_would_refuse_is_not_pushed() {
         Row {
             name: "the branch was deleted at the fork",
             set_up: "fork; git push -q fork main; git -C ../fork.git update-ref -d refs/heads/main; git config remote.pushDefault fork; append bd-13",
-            why: &["fork has no branch main any more: somebody has deleted it"],
-            next: "git -C TOP push fork main",
+            why: &["fork has no branch main any more: it was deleted or renamed there"],
+            next: "git -C TOP push fork HEAD:refs/heads/main",
             truth: "has ../fork.git main; ! place \"$db\" | grep -q bd-13",
             ..TYPED
         },
