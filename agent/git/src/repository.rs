@@ -13,11 +13,12 @@ use beadlock_trust::Owners;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
 use crate::find::{FoundDirs, git_dirs, look, plain_git_dir};
+use crate::owners::LedTo;
 use crate::refs::{self, HeadLook, RefLook};
 use crate::tree::FileTree;
 use crate::{
     ExcludedNames, Git, GitReason, GitSettings, KnownRepository, Part, Stop, SyncRequest, as_path,
-    damage, embedded, escaped, escaped_path, locks, progress, short, to_type, typed_all,
+    damage, embedded, escaped, escaped_path, locks, owners, progress, short, to_type, typed_all,
 };
 
 /// A repository with a branch that can be committed to.
@@ -36,6 +37,10 @@ pub(crate) struct Repository {
     /// The git directory that all worktrees share.
     pub(crate) common_dir: PathBuf,
     settings: OnceCell<GitSettings>,
+    /// Where its settings lead git to, once it was asked whose that is.
+    pub(crate) led_to: OnceCell<LedTo>,
+    /// What was refused then: a change of it may end that.
+    pub(crate) refused: OnceCell<Vec<PathBuf>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +56,7 @@ impl Repository {
     /// The repository that the database lies in, as an earlier sync has found it where the request says so.
     pub(crate) fn of(request: &SyncRequest) -> Result<Self, Stop> {
         embedded::refuse(&request.dir)?;
+        owners::refuse_pipes(request)?;
         match request
             .known
             .as_ref()
@@ -122,6 +128,8 @@ impl Repository {
             names,
             request,
             settings: OnceCell::new(),
+            led_to: OnceCell::new(),
+            refused: OnceCell::new(),
         })
     }
 
@@ -154,6 +162,11 @@ impl Repository {
             request: request.clone(),
             settings: known
                 .settings
+                .clone()
+                .map_or_else(OnceCell::new, OnceCell::from),
+            refused: OnceCell::new(),
+            led_to: known
+                .led_to
                 .clone()
                 .map_or_else(OnceCell::new, OnceCell::from),
         })
