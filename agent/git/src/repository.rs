@@ -185,14 +185,16 @@ impl Repository {
         progress::refuse(self)?;
         // A branch cannot move while HEAD is locked: it has a log, too.
         for lock in [self.index_lock(), self.git_dir.join("HEAD.lock")] {
-            locks::wait_for(&lock)?;
+            locks::wait_for(self, &lock)?;
         }
+        let others = ["packed-refs.lock", "config.lock", "shallow.lock"];
+        locks::look_at(self, others.map(|name| self.common_dir.join(name)));
         Ok(())
     }
 
     /// Refuses while another git has the branch.
     pub(crate) fn check_unlocked(&self, head: &BranchHead) -> Result<(), Stop> {
-        locks::wait_for(&self.lock_of(&format!("refs/heads/{}", head.branch)))
+        locks::wait_for(self, &self.lock_of(&format!("refs/heads/{}", head.branch)))
     }
 
     /// The lock of a ref, by its full name.
@@ -202,7 +204,7 @@ impl Repository {
 
     /// Waits a little for another git that has the index; gives up when that has taken too long since `begun`.
     pub(crate) fn wait_for_index(&self, begun: Instant) -> Result<(), Stop> {
-        locks::wait(&self.index_lock(), begun)
+        locks::wait(self, &self.index_lock(), begun)
     }
 
     /// The settings, read once.

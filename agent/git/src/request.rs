@@ -76,6 +76,25 @@ impl SyncRequest {
         command
     }
 
+    #[cfg(test)]
+    pub(crate) fn for_tests(dir: &std::path::Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            allow_worktree: false,
+            any_owner: true,
+            network: Network::Leave,
+            timeout: Duration::from_secs(60),
+            own_files: Vec::new(),
+            looked: None,
+            known: None,
+            only_fetch: false,
+            contents: false,
+            is_once: false,
+            is_timed: false,
+            begun: None,
+        }
+    }
+
     pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut args = args.into_iter();
         let request: Self = serde_json::from_str(args.next()?.to_str()?).ok()?;

@@ -24,4 +24,4 @@ mod way;
 pub use owner::{GitUse, Mend, Opened, Owners, Refusal, WayRefusal};
 pub use stamp::{DirStamp, SETTLED};
 pub use trusted::{Doubt, Sticky, Trusted};
-pub use way::{Doubted, FileKind, WayEnd};
+pub use way::{Doubted, WayEnd};

@@ -17,11 +17,11 @@ use beadlock_checker::Error;
 use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::shell::{Part, to_type};
-use beadlock_checker::internal::{OpenDirectory, system_words};
+use beadlock_checker::internal::{FileKind, OpenDirectory, system_words};
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
 
-use crate::{Doubt, Doubted, FileKind, Sticky, Trusted, WayEnd};
+use crate::{Doubt, Doubted, Sticky, Trusted, WayEnd};
 
 /// Whose databases are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,10 +11,10 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use nix::sys::stat::{FileStat, Mode, fstat};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 
-use beadlock_checker::internal::up;
+use beadlock_checker::internal::{FileKind, up};
 
 use crate::{Doubt, Sticky, Trusted};
 
@@ -35,19 +35,6 @@ pub enum WayEnd {
     Nothing,
     /// What is doubted on the way and at the end, in this order; at least one.
     Doubted(Vec<Doubted>),
-}
-
-/// What kind of thing is at a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Link,
-    /// A device, a socket or a named pipe.
-    Other,
 }
 
 impl WayEnd {
@@ -102,7 +89,7 @@ impl Step {
     }
 
     fn kind(&self) -> FileKind {
-        kind(&self.stat)
+        FileKind::of(&self.stat)
     }
 
     fn below(&self, name: &OsStr) -> nix::Result<Self> {
@@ -132,15 +119,6 @@ impl Step {
             doubt,
             is_on_the_way,
         }
-    }
-}
-
-fn kind(stat: &FileStat) -> FileKind {
-    match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
-        SFlag::S_IFREG => FileKind::File,
-        SFlag::S_IFDIR => FileKind::Directory,
-        SFlag::S_IFLNK => FileKind::Link,
-        _ => FileKind::Other,
     }
 }
 
@@ -176,7 +154,7 @@ impl Trusted {
             };
             match next.kind() {
                 FileKind::Directory => here = next,
-                FileKind::Link => {
+                FileKind::Symlink => {
                     let doubt = self.doubts_owner_of(&next.stat);
                     doubted.extend(doubt.map(|doubt| next.doubted(doubt, true)));
                     links += 1;
@@ -212,7 +190,7 @@ impl Trusted {
     fn doubts_file(self, dir: &Step, file: &Step, name: &OsStr) -> Option<Doubt> {
         match file.kind() {
             // What is read of a device does not come from those who write to it.
-            FileKind::Other => self.doubts_owner_of(&file.stat),
+            FileKind::Device => self.doubts_owner_of(&file.stat),
             _ => self.doubts_stat(&file.stat, Sticky::IsNot, dir.fd.as_fd(), name),
         }
     }

@@ -136,11 +136,11 @@ fn a_pipe_is_not_waited_for_and_a_device_is_what_it_is() {
     let scene = Scene::new();
     let pipe = scene.top.join("a/pipe");
     nix::unistd::mkfifo(&pipe, Mode::from_bits_truncate(0o600)).unwrap();
-    let there = WayEnd::There(pipe, FileKind::Other);
+    let there = WayEnd::There(pipe, FileKind::Fifo);
     assert_eq!(scene.go("a/pipe").unwrap(), there);
     let null = Path::new("/dev/null");
     let end = Trusted::this_user().go(null).unwrap();
-    assert_eq!(end, WayEnd::There(null.into(), FileKind::Other));
+    assert_eq!(end, WayEnd::There(null.into(), FileKind::Device));
 }
 
 #[test]
