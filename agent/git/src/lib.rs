@@ -139,7 +139,7 @@ use self::upstream::{Distance, Upstream};
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some(request) = SyncRequest::parse(args) else {
+    let Some(request) = SyncRequest::read(args) else {
         eprintln!("this is for beadlock-agent's own use");
         return ExitCode::from(2);
     };
