@@ -121,7 +121,7 @@ pub use self::known::{KnownRepository, KnownUpstream};
 use self::left_out::LeftOut;
 pub use self::message::SyncMessage;
 use self::message::say;
-use self::names::{ExcludedNames, refuse_databases};
+use self::names::{ExcludedNames, is_above, is_database_name, refuse_databases};
 pub use self::names::{LookedIndex, is_own_file};
 use self::program::{Git, as_path, nul_separated};
 use self::push::Pushed;

@@ -18,7 +18,8 @@ use crate::refs::{self, HeadLook, RefLook};
 use crate::tree::FileTree;
 use crate::{
     ExcludedNames, Git, GitReason, GitSettings, KnownRepository, Part, Stop, SyncRequest, as_path,
-    damage, embedded, escaped, escaped_path, locks, owners, progress, short, to_type, typed_all,
+    damage, embedded, escaped, escaped_path, is_database_name, locks, owners, progress, short,
+    to_type, typed_all,
 };
 
 /// A repository with a branch that can be committed to.
@@ -373,7 +374,7 @@ impl Repository {
     /// A path from the top is in a database, this one or another.
     pub(crate) fn has_anywhere(&self, path: &[u8]) -> bool {
         let mut above = as_path(path).ancestors().skip(1);
-        self.has(path) || above.any(|dir| dir.file_name() == Some(OsStr::new(".beads")))
+        self.has(path) || above.any(|dir| dir.file_name().is_some_and(is_database_name))
     }
 
     /// The top directory, for a line.
