@@ -13,6 +13,7 @@ use beadlock_checker::GateLoss;
 use beadlock_checker::internal::log_line::Event;
 use beadlock_checker::internal::process::{self, Stat};
 use beadlock_checker::internal::runner::{Ended, Order};
+use beadlock_checker::internal::sys;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
@@ -189,6 +190,20 @@ impl From<&End> for Line {
     }
 }
 
+/// What runs in a cycle.
+pub(crate) struct CommandLine {
+    /// The program and its arguments.
+    pub(crate) words: Vec<OsString>,
+    /// A descriptor that it inherits under the same number: a pipe to read what is not for a command line.
+    pub(crate) input: Option<OwnedFd>,
+}
+
+impl From<Vec<OsString>> for CommandLine {
+    fn from(words: Vec<OsString>) -> Self {
+        Self { words, input: None }
+    }
+}
+
 /// Where a command runs.
 pub(crate) struct Place<'a> {
     /// The database's directory, by which the command knows it.
@@ -226,13 +241,13 @@ pub(crate) async fn run(
         gate,
         right,
     }: Place<'_>,
-    command: Vec<OsString>,
+    command: CommandLine,
     timeout: Duration,
     on_line: impl FnMut(&str),
 ) -> (End, Option<Runner>) {
     let order = Order {
         dir: dir.to_path_buf(),
-        command,
+        command: command.words,
         timeout,
     };
     let begun = Instant::now();
@@ -247,6 +262,9 @@ pub(crate) async fn run(
     };
     let mut runner = order.runner(gate, above, deadline);
     notify::keep_from(&mut runner);
+    if let Some(input) = command.input {
+        sys::inherit(&mut runner, input);
+    }
     runner.stdout(Stdio::piped()).stderr(Stdio::piped());
     // In a thread: the new process closes what the agent has open, and a hanging file system delays that.
     let spawned = spawn_blocking(|| tokio::process::Command::from(runner).spawn()).await;

@@ -5,7 +5,6 @@
 
 mod sync;
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -24,7 +23,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::audit::AuditTrail;
-use crate::command::{self, End};
+use crate::command::{self, CommandLine, End};
 use crate::config::{AgentSettings, CycleAction, Policy, RunMode};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
@@ -384,7 +383,7 @@ pub(crate) async fn run(
             execute(
                 services,
                 subject,
-                runner::for_shell(command),
+                runner::for_shell(command).into(),
                 (&cycle, right.as_ref()),
                 on_line,
             )
@@ -442,7 +441,7 @@ impl CycleWork {
 async fn execute(
     services: &Arc<CycleServices>,
     subject: &Subject,
-    command: Vec<OsString>,
+    command: CommandLine,
     (cycle, right): (&Cycle, Option<&Right>),
     on_line: impl FnMut(&str),
 ) -> CycleWork {

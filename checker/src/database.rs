@@ -271,19 +271,28 @@ fn is_denied(error: &io::Error) -> bool {
 
 /// What beadlock itself and the daemons write beside a database, and what leads away from it: never a reason for a
 /// cycle, never committed, never pulled. Any name that starts with `.exclusive-lock`, `.exclusive-fleet` or
-/// `daemon.log`, and `daemon.lock`, `daemon.pid`, `bd.sock`, [`REDIRECT`].
+/// `daemon.log`, and `daemon.lock`, `daemon.pid`, `bd.sock`, [`REDIRECT`]; in letters of either case. Where names have
+/// no case, `Redirect` is the redirect, and whether they have depends on each directory.
 pub fn is_own_name(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
-    bytes.starts_with(b".exclusive-lock")
-        || bytes.starts_with(FLEET_MARK.to_bytes())
-        || bytes.starts_with(b"daemon.log")
-        || [
-            &b"daemon.lock"[..],
-            b"daemon.pid",
-            b"bd.sock",
-            REDIRECT.as_bytes(),
-        ]
-        .contains(&bytes)
+    let begins = |with: &[u8]| {
+        let beginning = bytes.get(..with.len());
+        beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(with))
+    };
+    let begins_so = [
+        &b".exclusive-lock"[..],
+        FLEET_MARK.to_bytes(),
+        b"daemon.log",
+    ];
+    let own = [&b"daemon.lock"[..], b"daemon.pid", b"bd.sock"];
+    begins_so.into_iter().any(begins)
+        || own.iter().any(|own| bytes.eq_ignore_ascii_case(own))
+        || is_redirect(name)
+}
+
+/// Whether a name is that of a redirect, in letters of either case.
+pub fn is_redirect(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(REDIRECT)
 }
 
 /// What leads from a database's name to its directory. Where two are the same, git need not be asked again.

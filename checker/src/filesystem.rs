@@ -118,7 +118,8 @@ words! {
 }
 
 impl FileKind {
-    pub(crate) fn of(stat: &FileStat) -> Self {
+    /// That of a file with this status.
+    pub fn of(stat: &FileStat) -> Self {
         match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
             SFlag::S_IFREG => Self::File,
             SFlag::S_IFDIR => Self::Directory,

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::database::REDIRECT;
+use beadlock_checker::internal::database::is_redirect;
 
 use crate::{
     Event, Git, GitReason, HindranceKind, Move, Repository, Stop, TreeEntry, Upstream, as_path,
-    blobs, embedded, entries, sqlite, to_type, typed_all,
+    blobs, embedded, entries, is_above, is_database_name, sqlite, to_type, typed_all,
 };
 
 /// Refuses what the new commit has and the old one has not, or has otherwise.
@@ -39,7 +39,7 @@ pub(crate) fn refuse(repository: &Repository, upstream: &Upstream, way: &Move) -
         .iter()
         .filter(|entry| repository.names.is_left_out_anywhere(&entry.path))
         .map(|entry| entry.path.as_slice())
-        .partition(|path| as_path(path).iter().any(|part| part == REDIRECT));
+        .partition(|path| as_path(path).iter().any(is_redirect));
     let untrack = "git rm --cached -- {}";
     refuse_these(
         &live,
@@ -94,7 +94,7 @@ fn in_the_place<'a>(repository: &Repository, entries: &'a [TreeEntry]) -> Vec<&'
     let is_in_the_place = |entry: &&TreeEntry| {
         let path = entry.path();
         let is_database =
-            path.file_name() == Some(OsStr::new(".beads")) || repository.prefix.starts_with(path);
+            path.file_name().is_some_and(is_database_name) || is_above(&repository.prefix, path);
         (entry.leads_elsewhere() && is_database)
             || (entry.is_submodule() && repository.has_anywhere(&entry.path))
     };
@@ -114,7 +114,8 @@ fn dirs_that_change(repository: &Repository, entries: &[TreeEntry]) -> BTreeSet<
     };
     let is_looked_into = |dir: &&Path| {
         let is_top = dir.as_os_str().is_empty();
-        !is_top && (dir.ends_with(".beads") || repository.prefix.starts_with(dir))
+        let is_database = dir.file_name().is_some_and(is_database_name);
+        !is_top && (is_database || is_above(&repository.prefix, dir))
     };
     let paths = entries.iter().flat_map(|entry| entry.path().ancestors());
     let parts = paths.filter(|path| path.file_name().is_some_and(is_part));

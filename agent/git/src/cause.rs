@@ -162,7 +162,7 @@ impl Cause {
 
 fn of_words(repository: &Repository, said: &str, cause: Cause) -> Option<Stop> {
     match cause {
-        Cause::Lock => lock_in(said).and_then(|lock| locks::held(&lock)),
+        Cause::Lock => lock_in(said).and_then(|lock| locks::held(repository, &lock)),
         Cause::Index => Some(index(repository, said)),
         Cause::Permission => not_writable(repository, said),
         Cause::Identity => Some(identity(repository, said)),

@@ -1,11 +1,17 @@
 //! How many fetches there are at once: a few of all, and one of each host.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nix::libc::{O_CLOEXEC, O_NONBLOCK};
 use tokio::sync::Notify;
+
+/// How much of a repository's settings is read for a guess.
+const LONGEST: u64 = 256 * 1024;
 
 /// The fetches that are under way.
 #[derive(Debug, Default)]
@@ -109,7 +115,14 @@ pub fn guess_host(database: &Path) -> Option<String> {
         .ancestors()
         .skip(1)
         .find(|dir| dir.join(".git").exists())?;
-    let settings = fs::read_to_string(top.join(".git/config")).ok()?;
+    let mut settings = String::new();
+    // A pipe in its place is not waited for.
+    let opened = File::options()
+        .read(true)
+        .custom_flags(O_NONBLOCK | O_CLOEXEC)
+        .open(top.join(".git/config"));
+    let mut file = opened.ok()?.take(LONGEST);
+    file.read_to_string(&mut settings).ok()?;
     let value = |line: &str| {
         let (key, value) = line.split_once('=')?;
         (key.trim() == "url").then(|| value.trim().trim_matches('"').to_owned())

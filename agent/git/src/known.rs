@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::crowd::host_of;
+use crate::owners::LedTo;
 use crate::repository::{IN_PROGRESS, Repository};
 use crate::secrets::masked;
 use crate::{BranchHead, GitSettings, Upstream, refs};
@@ -24,6 +25,10 @@ pub struct KnownRepository {
     settings_files: Vec<PathBuf>,
     /// What the settings say. `None` where it was not asked, or has to be asked each time.
     pub(crate) settings: Option<GitSettings>,
+    /// Where the settings lead git to.
+    pub(crate) led_to: Option<LedTo>,
+    /// What another user could change of that, and a person may mend.
+    refused: Vec<PathBuf>,
     /// How to fetch, where there is an upstream.
     pub upstream: Option<KnownUpstream>,
 }
@@ -92,6 +97,8 @@ impl KnownRepository {
                 .collect(),
             settings_files: settings_files().into_iter().chain(named).collect(),
             settings: repository.known_settings(),
+            led_to: repository.led_to.get().cloned(),
+            refused: repository.refused.get().cloned().unwrap_or_default(),
             upstream,
         };
         let paths = [
@@ -103,7 +110,9 @@ impl KnownRepository {
         let can_be_told = paths
             .into_iter()
             .chain(&known.settings_files)
-            .all(|path| path.to_str().is_some());
+            .chain(&known.refused)
+            .all(|path| path.to_str().is_some())
+            && known.led_to.as_ref().is_none_or(LedTo::is_text);
         (can_be_told && !known.common_dir.join("reftable").exists()).then_some(known)
     }
 
@@ -113,8 +122,8 @@ impl KnownRepository {
         let [top, git_dir, common_dir, database] =
             [Path::new("/"), &above, &above, database].map(Path::to_owned);
         let is_text = database.to_str().is_some();
-        let (refs, settings_files) = (Vec::new(), Vec::new());
-        let (settings, upstream) = (None, None);
+        let (refs, settings_files, refused) = (Vec::new(), Vec::new(), Vec::new());
+        let (settings, led_to, upstream) = (None, None, None);
         is_text.then_some(Self {
             top,
             git_dir,
@@ -123,6 +132,8 @@ impl KnownRepository {
             refs,
             settings_files,
             settings,
+            led_to,
+            refused,
             upstream,
         })
     }
@@ -149,6 +160,8 @@ impl KnownRepository {
             ],
             settings_files: Vec::new(),
             settings: None,
+            led_to: None,
+            refused: Vec::new(),
             upstream: None,
         }
     }
@@ -188,6 +201,7 @@ impl KnownRepository {
             .into_iter()
             .chain(of_tree)
             .chain(self.settings_files.iter().cloned());
+        let files = files.chain(self.refused.iter().cloned());
         files.chain(self.above(OF_A_REPOSITORY))
     }
 

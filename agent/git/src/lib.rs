@@ -9,7 +9,7 @@
 //! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`].
 //!
 //! Order ([`sync`]):
-//! 1. Where it is ([`repository`], [`find`]), whether anything is in [`progress`] or has its [`locks`], and what a sync
+//! 1. Where it is ([`repository`], [`find`]), who may change what git is led by there ([`owners`]), whether anything is in [`progress`] or has its [`locks`], and what a sync
 //!    that was killed has left ([`stage`], [`open_files`]).
 //! 2. What must not be tracked ([`names`]) or is hidden from git ([`index_flags`]).
 //! 3. The [`commit`], without what is [left out](left_out) or [held] back. What a program wrote who did not know what
@@ -71,6 +71,7 @@ mod name_case;
 mod names;
 mod neighbours;
 mod open_files;
+mod owners;
 mod place;
 mod program;
 mod progress;
@@ -120,7 +121,7 @@ pub use self::known::{KnownRepository, KnownUpstream};
 use self::left_out::LeftOut;
 pub use self::message::SyncMessage;
 use self::message::say;
-use self::names::{ExcludedNames, refuse_databases};
+use self::names::{ExcludedNames, is_above, is_database_name, refuse_databases};
 pub use self::names::{LookedIndex, is_own_file};
 use self::program::{Git, as_path, nul_separated};
 use self::push::Pushed;
@@ -138,7 +139,7 @@ use self::upstream::{Distance, Upstream};
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some(request) = SyncRequest::parse(args) else {
+    let Some(request) = SyncRequest::read(args) else {
         eprintln!("this is for beadlock-agent's own use");
         return ExitCode::from(2);
     };

@@ -1,5 +1,8 @@
 //! What is never committed and never pulled over: lock files, logs, our side files, a redirect, and SQLite's databases
 //! with what it keeps beside them while they are open.
+//!
+//! Where names have no case, another spelling is the same file; whether they have any depends on each directory. So
+//! these names are compared without it everywhere.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::database::{REDIRECT, is_own_name};
+use beadlock_checker::internal::database::{is_own_name, is_redirect};
 
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +65,12 @@ impl ExcludedNames {
             .map(OsStr::as_encoded_bytes)
             .unwrap_or_default();
         let is_beside = |ending: &&[u8]| {
-            let database = name.strip_suffix(*ending).filter(|name| !name.is_empty());
-            database.is_some_and(|name| {
+            let database = name.len().checked_sub(ending.len()).filter(|at| *at > 0);
+            let database = database.and_then(|at| name.split_at_checked(at));
+            database.is_some_and(|(name, rest)| {
+                if !rest.eq_ignore_ascii_case(ending) {
+                    return false;
+                }
                 let beside = path.with_file_name(OsStr::from_bytes(name));
                 fs::symlink_metadata(self.top.join(beside)).is_ok()
             })
@@ -74,9 +81,28 @@ impl ExcludedNames {
     /// As [`Self::is_left_out`], for every `.beads` in the repository.
     pub(crate) fn is_left_out_anywhere(&self, path: &[u8]) -> bool {
         let parts: Vec<_> = as_path(path).iter().collect();
-        let is_in_one = |pair: &[&OsStr]| pair[0] == ".beads" && is_own_name(pair[1]);
-        parts.windows(2).any(is_in_one) || self.is_left_out(path)
+        let is_in_one = |pair: &[&OsStr]| is_database_name(pair[0]) && is_own_name(pair[1]);
+        let is_in_this = || {
+            let inside = parts.get(self.prefix.iter().count());
+            let is_own = inside.is_some_and(|name| is_own_name(name));
+            is_own && is_above(as_path(path), &self.prefix)
+        };
+        parts.windows(2).any(is_in_one) || is_in_this() || self.is_left_out(path)
     }
+}
+
+/// Whether a name is the one that databases have.
+pub(crate) fn is_database_name(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(".beads")
+}
+
+/// Whether a path is below another one, or is that: where names have no case, too.
+pub(crate) fn is_above(path: &Path, above: &Path) -> bool {
+    let (mut path, mut above) = (path.iter(), above.iter());
+    above.all(|name| {
+        path.next()
+            .is_some_and(|part| part.eq_ignore_ascii_case(name))
+    })
 }
 
 /// Whether a path is a file of the agent's own, or an older version of it, which has a number as its extension.
@@ -200,9 +226,11 @@ fn refuse_names(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop
     let left_out = tracked
         .iter()
         .filter(|path| repository.names.is_left_out(path));
-    let redirect = repository.prefix.join(REDIRECT);
-    let (redirects, live): (Vec<_>, Vec<_>) =
-        left_out.partition(|path| as_path(path).starts_with(&redirect));
+    let is_one = |path: &&Vec<u8>| {
+        let inside = as_path(path).strip_prefix(&repository.prefix);
+        inside.is_ok_and(|inside| inside.iter().next().is_some_and(is_redirect))
+    };
+    let (redirects, live): (Vec<_>, Vec<_>) = left_out.partition(is_one);
     let (paths, why) = match (live.is_empty(), redirects.is_empty()) {
         (false, _) => (
             live,
@@ -347,6 +375,9 @@ mod tests {
             "beads.db-journal",
             "logs/sync.log",
             "logs/sync.log.2",
+            ".Exclusive-Lock",
+            "REDIRECT",
+            "beads.db-WAL",
         ] {
             assert!(
                 names.is_left_out(format!("a/.beads/{path}").as_bytes()),
@@ -383,6 +414,8 @@ mod tests {
                 && !names.is_left_out_anywhere(b"b/daemon.log")
         );
         assert!(names.is_left_out_anywhere(b"b/.beads/x/.beads/redirect"));
+        assert!(names.is_left_out_anywhere(b"b/.Beads/Redirect"));
+        assert!(names.is_left_out_anywhere(b"A/.BEADS/daemon.LOG"));
         assert!(at_top.is_left_out(b".exclusive-lock") && !at_top.is_left_out(b"issues.jsonl"));
     }
 }

@@ -1,14 +1,15 @@
 //! The other databases in the repository whose files a pull changes. Their gates are held meanwhile, and every git
 //! inherits them, so that they stay shut while a git works on alone.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 
 use beadlock_checker::internal::{Gate, PassedOn};
 use beadlock_checker::{Cycle, Entered};
 
-use crate::{Event, GitReason, HindranceKind, Repository, Stop, as_path, escaped_path};
+use crate::{
+    Event, GitReason, HindranceKind, Repository, Stop, as_path, escaped_path, is_database_name,
+};
 
 /// The cycle of another database, which is dropped first, and the copy of its gate for the gits.
 type NeighbourCycle = (Cycle, Option<PassedOn>);
@@ -19,7 +20,7 @@ pub(crate) fn enter(
 ) -> Result<Vec<NeighbourCycle>, Stop> {
     let database = |path: &Vec<u8>| -> Option<PathBuf> {
         let mut above = as_path(path).ancestors().skip(1);
-        let dir = above.find(|dir| dir.file_name() == Some(OsStr::new(".beads")))?;
+        let dir = above.find(|dir| dir.file_name().is_some_and(is_database_name))?;
         let dir = fs::canonicalize(repository.git.dir.join(dir)).ok()?;
         (dir != repository.request.dir).then_some(dir)
     };

@@ -13,11 +13,13 @@ use beadlock_trust::Owners;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
 use crate::find::{FoundDirs, git_dirs, look, plain_git_dir};
+use crate::owners::LedTo;
 use crate::refs::{self, HeadLook, RefLook};
 use crate::tree::FileTree;
 use crate::{
     ExcludedNames, Git, GitReason, GitSettings, KnownRepository, Part, Stop, SyncRequest, as_path,
-    damage, embedded, escaped, escaped_path, locks, progress, short, to_type, typed_all,
+    damage, embedded, escaped, escaped_path, is_database_name, locks, owners, progress, short,
+    to_type, typed_all,
 };
 
 /// A repository with a branch that can be committed to.
@@ -36,6 +38,10 @@ pub(crate) struct Repository {
     /// The git directory that all worktrees share.
     pub(crate) common_dir: PathBuf,
     settings: OnceCell<GitSettings>,
+    /// Where its settings lead git to, once it was asked whose that is.
+    pub(crate) led_to: OnceCell<LedTo>,
+    /// What was refused then: a change of it may end that.
+    pub(crate) refused: OnceCell<Vec<PathBuf>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +57,7 @@ impl Repository {
     /// The repository that the database lies in, as an earlier sync has found it where the request says so.
     pub(crate) fn of(request: &SyncRequest) -> Result<Self, Stop> {
         embedded::refuse(&request.dir)?;
+        owners::refuse_pipes(request)?;
         match request
             .known
             .as_ref()
@@ -122,6 +129,8 @@ impl Repository {
             names,
             request,
             settings: OnceCell::new(),
+            led_to: OnceCell::new(),
+            refused: OnceCell::new(),
         })
     }
 
@@ -156,6 +165,11 @@ impl Repository {
                 .settings
                 .clone()
                 .map_or_else(OnceCell::new, OnceCell::from),
+            refused: OnceCell::new(),
+            led_to: known
+                .led_to
+                .clone()
+                .map_or_else(OnceCell::new, OnceCell::from),
         })
     }
 
@@ -172,14 +186,16 @@ impl Repository {
         progress::refuse(self)?;
         // A branch cannot move while HEAD is locked: it has a log, too.
         for lock in [self.index_lock(), self.git_dir.join("HEAD.lock")] {
-            locks::wait_for(&lock)?;
+            locks::wait_for(self, &lock)?;
         }
+        let others = ["packed-refs.lock", "config.lock", "shallow.lock"];
+        locks::look_at(self, others.map(|name| self.common_dir.join(name)));
         Ok(())
     }
 
     /// Refuses while another git has the branch.
     pub(crate) fn check_unlocked(&self, head: &BranchHead) -> Result<(), Stop> {
-        locks::wait_for(&self.lock_of(&format!("refs/heads/{}", head.branch)))
+        locks::wait_for(self, &self.lock_of(&format!("refs/heads/{}", head.branch)))
     }
 
     /// The lock of a ref, by its full name.
@@ -189,7 +205,7 @@ impl Repository {
 
     /// Waits a little for another git that has the index; gives up when that has taken too long since `begun`.
     pub(crate) fn wait_for_index(&self, begun: Instant) -> Result<(), Stop> {
-        locks::wait(&self.index_lock(), begun)
+        locks::wait(self, &self.index_lock(), begun)
     }
 
     /// The settings, read once.
@@ -358,7 +374,7 @@ impl Repository {
     /// A path from the top is in a database, this one or another.
     pub(crate) fn has_anywhere(&self, path: &[u8]) -> bool {
         let mut above = as_path(path).ancestors().skip(1);
-        self.has(path) || above.any(|dir| dir.file_name() == Some(OsStr::new(".beads")))
+        self.has(path) || above.any(|dir| dir.file_name().is_some_and(is_database_name))
     }
 
     /// The top directory, for a line.

@@ -1,10 +1,14 @@
-//! The request for a sync: the command line of its process.
+//! The request for a sync. Its process reads it from a pipe: settings of git's may hold a secret, and everybody on the
+//! machine may read a command line. Only paths, which need not be text, are there.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::runner;
+use beadlock_checker::internal::{runner, sys};
 use serde::{Deserialize, Serialize};
 
 use crate::{GitReason, KnownRepository, LookedIndex, Stop};
@@ -27,7 +31,7 @@ pub enum Network {
     Leave,
 }
 
-/// One sync. On its command line this is JSON, but for the paths, which need not be UTF-8.
+/// One sync. In the pipe this is JSON, but for the paths, which need not be UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncRequest {
     /// The database's directory.
@@ -63,26 +67,59 @@ pub struct SyncRequest {
 }
 
 impl SyncRequest {
-    /// The command line of the sync's process: this program, with [`ARGUMENT`].
-    pub fn command(&self) -> Vec<OsString> {
-        let json = serde_json::to_string(self).unwrap_or_default();
+    /// The command line of the sync's process: this program, with [`ARGUMENT`]. The process must inherit `pipe`, out of
+    /// which it reads [`Self::text`].
+    pub fn command(&self, pipe: BorrowedFd<'_>) -> Vec<OsString> {
         let mut command = vec![
             runner::THIS.into(),
             ARGUMENT.into(),
-            json.into(),
+            pipe.as_raw_fd().to_string().into(),
             self.dir.clone().into(),
         ];
         command.extend(self.own_files.iter().map(OsString::from));
         command
     }
 
-    pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
+    /// What is written to the pipe.
+    pub fn text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// By the arguments after [`ARGUMENT`]. Reads the pipe to its end.
+    pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut args = args.into_iter();
-        let request: Self = serde_json::from_str(args.next()?.to_str()?).ok()?;
-        let dir = args.next()?.into();
+        let number = args.next()?.to_str()?.parse().ok()?;
+        let mut text = Vec::new();
+        let mut pipe = File::from(sys::inherited(number).ok()?);
+        pipe.read_to_end(&mut text).ok()?;
+        Self::parse(&text, args)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests(dir: &std::path::Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            allow_worktree: false,
+            any_owner: true,
+            network: Network::Leave,
+            timeout: Duration::from_secs(60),
+            own_files: Vec::new(),
+            looked: None,
+            known: None,
+            only_fetch: false,
+            contents: false,
+            is_once: false,
+            is_timed: false,
+            begun: None,
+        }
+    }
+
+    fn parse(text: &[u8], mut paths: impl Iterator<Item = OsString>) -> Option<Self> {
+        let request: Self = serde_json::from_slice(text).ok()?;
+        let dir = paths.next()?.into();
         Some(Self {
             dir,
-            own_files: args.map(PathBuf::from).collect(),
+            own_files: paths.map(PathBuf::from).collect(),
             begun: Some(Instant::now()),
             ..request
         })
@@ -117,10 +154,12 @@ impl SyncRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::os::fd::{AsFd, IntoRawFd};
     use std::path::Path;
 
     #[test]
-    fn an_order_survives_the_command_line() {
+    fn a_request_survives_the_command_line_and_the_pipe() {
         for network in [
             Network::Use,
             Network::UseQuietly,
@@ -147,12 +186,17 @@ mod tests {
                 is_timed: is_first,
                 begun: None,
             };
-            let command = request.command();
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            let command = request.command(reader.as_fd());
             assert_eq!(
                 command[..2],
                 [OsString::from(runner::THIS), ARGUMENT.into()]
             );
-            let read = SyncRequest::parse(command[2..].to_vec()).unwrap();
+            writer.write_all(&request.text()).unwrap();
+            drop(writer);
+            let inherited = reader.into_raw_fd();
+            assert_eq!(command[2], OsString::from(inherited.to_string()));
+            let read = SyncRequest::read(command[2..].to_vec()).unwrap();
             assert!(read.begun.is_some());
             assert_eq!(
                 SyncRequest {
@@ -162,6 +206,7 @@ mod tests {
                 request
             );
         }
-        assert_eq!(SyncRequest::parse(["{}".into()]), None);
+        assert_eq!(SyncRequest::parse(b"{}", ["/x".into()].into_iter()), None);
+        assert_eq!(SyncRequest::read(["x".into(), "/x".into()]), None);
     }
 }

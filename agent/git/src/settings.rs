@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::secrets::masked;
 use crate::{Git, Stop, nul_separated};
 
 /// The settings in question, as git has merged them.
@@ -12,7 +11,7 @@ use crate::{Git, Stop, nul_separated};
 pub(crate) struct GitSettings(Vec<(String, String)>);
 
 pub(crate) const ASKED: &str = r"^(core\.(sshcommand|hookspath|excludesfile|attributesfile|ignorecase|ignorestat)|merge\..*\.driver|push\.(default|autosetupremote)|(remote|branch|url|hook|filter|include|includeif)\..*)$";
-/// They are handed to the next sync on its command line, which has room for 128 KiB.
+/// They go to the agent in a message, and to the next sync through a pipe; more than this is asked anew.
 const LONG: usize = 16 * 1024;
 
 impl GitSettings {
@@ -61,7 +60,7 @@ impl GitSettings {
     }
 
     /// Whether the next sync may go on with them, while the stamps of git's own files are the same. Not where other
-    /// files are included. Everybody on the machine may read a command line, so not where a URL may have a token.
+    /// files are included.
     pub(crate) fn can_be_kept(&self) -> bool {
         let is_include = |(key, _): &(String, String)| {
             key.starts_with("include.") || key.starts_with("includeif.")
@@ -71,10 +70,7 @@ impl GitSettings {
             .iter()
             .map(|(key, value)| key.len() + value.len())
             .sum();
-        // `url.BASE.insteadOf` has a URL in its key.
-        let is_public =
-            |(key, value): &(String, String)| masked(value) == *value && masked(key) == *key;
-        length <= LONG && !self.0.iter().any(is_include) && self.0.iter().all(is_public)
+        length <= LONG && !self.0.iter().any(is_include)
     }
 
     /// Whether any program merges files.
@@ -170,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_may_change_unseen_and_those_with_a_secret_are_asked_each_time() {
+    fn settings_that_may_change_unseen_are_asked_each_time() {
         let can_be_kept = |printed: &[u8]| GitSettings::parse(printed).can_be_kept();
         assert!(can_be_kept(b"") && can_be_kept(b"branch.include.remote\norigin\0"));
         assert!(!can_be_kept(b"include.path\nmore\0"));
@@ -179,12 +175,8 @@ mod tests {
             b"remote.origin.url\ngit@host:x.git\0remote.o.url\nhttps://host/x.git\0"
         ));
         assert!(
-            !can_be_kept(b"remote.origin.url\nhttps://TOKEN@host/x.git\0"),
-            "a secret"
-        );
-        assert!(
-            !can_be_kept(b"url.https://TOKEN@host/.insteadof\nhttps://host/\0"),
-            "a secret in a key"
+            can_be_kept(b"remote.origin.url\nhttps://TOKEN@host/x.git\0"),
+            "a secret goes through a pipe"
         );
         assert!(can_be_kept(b"url.git@host:.pushinsteadof\nhttps://host/\0"));
         assert!(

@@ -22,8 +22,8 @@ use crate::content::Content;
 use crate::open_files::{self, Inode, Writers};
 use crate::tree::{FileTree, Put};
 use crate::{
-    GitReason, IndexLock, Move, Repository, Stop, SyncTurn, as_path, entries, index, neighbours,
-    records, versions,
+    GitReason, IndexLock, Move, Repository, Stop, SyncTurn, as_path, entries, index,
+    is_database_name, neighbours, records, versions,
 };
 
 /// Where the plan and the files are, in the git directory; and in the database, where that is on another mount.
@@ -734,8 +734,7 @@ impl<'a> Stage<'a> {
     /// Removes directories that are empty now, as git does; never the database, whose gate is an open directory.
     pub(crate) fn remove_empty_above(&self, path: &Path) {
         self.files.remove_empty_above(path, |dir| {
-            self.repository.prefix.starts_with(dir)
-                || dir.file_name().is_some_and(|name| name == ".beads")
+            self.repository.prefix.starts_with(dir) || dir.file_name().is_some_and(is_database_name)
         });
     }
 

@@ -8,7 +8,7 @@ use crate::truth::{self, Claim};
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
-    cause, commit, exclude, kept, names, open_files, pull, push, say, turn, upstream,
+    cause, commit, exclude, kept, names, open_files, owners, pull, push, say, turn, upstream,
 };
 
 /// What a sync has found out so far.
@@ -57,6 +57,10 @@ fn only_fetch(request: &SyncRequest, known: &KnownRepository) -> Result<bool, St
         return Ok(false);
     };
     let repository = Repository::known(request, known)?;
+    // The whole sync says so.
+    if owners::refuse(&repository).is_err() {
+        return Ok(false);
+    }
     let git = repository
         .git
         .clone()
@@ -77,11 +81,15 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
             return Err(stop);
         }
     };
-    exclude::write(&repository);
-    let ended = findings
-        .sync(&repository)
-        .map_err(|stop| cause::explain(&repository, stop));
-    if ended.is_err() && !findings.is_measured {
+    let ended = owners::refuse(&repository);
+    // Then nothing more is asked of git.
+    let is_refused = ended.is_err();
+    let ended = ended.and_then(|()| {
+        exclude::write(&repository);
+        let ended = findings.sync(&repository);
+        ended.map_err(|stop| cause::explain(&repository, stop))
+    });
+    if ended.is_err() && !findings.is_measured && !is_refused {
         let report = &mut findings.report;
         (report.unpushed, report.behind) = upstream::waiting(&repository);
     }

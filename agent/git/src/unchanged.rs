@@ -233,6 +233,17 @@ impl FileStamp {
         all()
     }
 
+    /// When it was last changed in any way, in Unix seconds.
+    pub(crate) fn changed(&self) -> i64 {
+        self.times[1].0
+    }
+
+    /// Whether it is the same file with the same content, under another name.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        let [written, _] = self.times;
+        (self.owner, self.size, written) == (other.owner, other.size, other.times[0])
+    }
+
     /// Neither of its times is younger than that.
     fn is_older(&self, age: Duration, now: Duration) -> bool {
         let since = now.saturating_sub(age).as_secs();

@@ -1,5 +1,7 @@
 //! The work of `--action git`: what is left to do, a turn among those that fetch, the sync's process, and its result.
 
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,10 +13,11 @@ use beadlock_git::{
     SyncPlan, SyncReport, SyncRequest, SyncResult, guess_host,
 };
 use beadlock_trust::Owners;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::{CycleServices, CycleWork, Subject, execute, timeout_of};
-use crate::command::End;
+use crate::command::{CommandLine, End};
 use crate::database::LoggedState;
 use crate::fleet::Right;
 use crate::log::{self, own};
@@ -119,14 +122,12 @@ pub(super) async fn sync(
         }
         message => messages.push(message),
     };
-    let CycleWork { end, runner, .. } = execute(
-        services,
-        subject,
-        request.command(),
-        (cycle, right),
-        on_line,
-    )
-    .await;
+    let command = match command_of(&request) {
+        Ok(command) => command,
+        Err(error) => return CycleWork::without_runner(End::Refused(error.to_string())),
+    };
+    let CycleWork { end, runner, .. } =
+        execute(services, subject, command, (cycle, right), on_line).await;
     drop(turn);
     let now = Instant::now();
     for line in told.hear(network, &messages, now) {
@@ -147,6 +148,18 @@ pub(super) async fn sync(
         runner,
         report: None,
     }
+}
+
+/// The process of a sync, and the pipe out of which it reads its request.
+fn command_of(request: &SyncRequest) -> io::Result<CommandLine> {
+    let (reader, mut writer) = io::pipe()?;
+    let text = request.text();
+    // More than the pipe holds waits for the reader. It fails once nobody can read any more.
+    spawn_blocking(move || writer.write_all(&text));
+    Ok(CommandLine {
+        words: request.command(reader.as_fd()),
+        input: Some(reader.into()),
+    })
 }
 
 /// How often the remote of a database is asked.

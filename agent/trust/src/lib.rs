@@ -3,7 +3,7 @@
 //!
 //! [`Trusted`] asks about one open directory, and [`Doubt`] is why it is not trusted. [`Owners`] asks about a whole
 //! database: its directory, those above it, and the one whose redirect leads to it; [`Refusal`] says why it is not
-//! served, and what to do. A [`DirStamp`] tells whether a directory has changed since such a question.
+//! served, and what to do. [`Trusted::go`] asks about all that is on the way to a file. A [`DirStamp`] tells whether a directory has changed since such a question.
 //!
 //! # Limits
 //! - The mode is what is looked at. A POSIX ACL shows in it: the group bits are its mask then, so a user or a group
@@ -19,7 +19,9 @@ mod above;
 mod owner;
 mod stamp;
 mod trusted;
+mod way;
 
-pub use owner::{Opened, Owners, Refusal};
+pub use owner::{GitUse, Mend, Opened, Owners, Refusal, WayRefusal};
 pub use stamp::{DirStamp, SETTLED};
 pub use trusted::{Doubt, Sticky, Trusted};
+pub use way::{Doubted, WayEnd};

@@ -11,17 +11,17 @@
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use beadlock_checker::Error;
 use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::shell::{Part, to_type};
-use beadlock_checker::internal::{OpenDirectory, system_words};
+use beadlock_checker::internal::{FileKind, OpenDirectory, system_words};
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
 
-use crate::{Doubt, Sticky, Trusted};
+use crate::{Doubt, Doubted, Sticky, Trusted, WayEnd};
 
 /// Whose databases are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,10 +186,7 @@ impl Refusal {
                 group,
                 everybody,
             })) => {
-                let writers = match group {
-                    Some(gid) if !everybody => self::group(gid),
-                    _ => "everybody".to_owned(),
-                };
+                let writers = writers(group, everybody);
                 let chmod = match (group, everybody) {
                     (Some(_), true) => "chmod go-w {}",
                     (Some(_), false) => "chmod g-w {}",
@@ -238,6 +235,123 @@ impl Refusal {
             is_of_ancestor: true,
             words,
         }
+    }
+}
+
+/// What git does with a file or directory that it is led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GitUse {
+    /// It looks up there what to do: a working tree's top, a git directory.
+    LooksInto,
+    /// It runs what lies there: a directory of hooks.
+    RunsFrom,
+    /// It runs it: a hook.
+    Runs,
+    /// It does what it says: a configuration, a file that leads to a git directory.
+    Reads,
+}
+
+/// What a person can do about something that is not trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mend {
+    /// Take the right to write away from the group, from everybody else, or from both.
+    Chmod {
+        /// From the group.
+        group: bool,
+        /// From everybody else.
+        everybody: bool,
+    },
+    /// Look at it, and make it one's own.
+    Chown,
+    /// Run the agent as its owner.
+    RunAsOwner,
+}
+
+/// Something that git would be led by, and that another user may change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WayRefusal {
+    /// Its path without links.
+    pub path: PathBuf,
+    /// Which file, whose, with which rights, and what could happen.
+    pub why: String,
+    /// What to do about it.
+    pub mend: Mend,
+}
+
+impl Owners {
+    /// Whether nobody but root and the trusted user decides what git finds at a path: the file or directory, each
+    /// directory and each link on the way there. Nothing is refused also where there is nothing, and nobody else could
+    /// put anything there.
+    ///
+    /// # Errors
+    /// As [`Trusted::go`].
+    pub fn refusals_of(self, path: &Path, by: GitUse) -> io::Result<Vec<WayRefusal>> {
+        let Self::Trusted(trusted) = self else {
+            return Ok(Vec::new());
+        };
+        Ok(match trusted.go(path)? {
+            WayEnd::There(..) | WayEnd::Nothing => Vec::new(),
+            WayEnd::Doubted(doubted) => doubted
+                .into_iter()
+                .map(|doubted| WayRefusal::of(doubted, path, by))
+                .collect(),
+        })
+    }
+}
+
+impl WayRefusal {
+    fn of(doubted: Doubted, path: &Path, by: GitUse) -> Self {
+        let Doubted { mode, kind, .. } = doubted;
+        let shown = escaped_path(&doubted.path);
+        let (fault, mend) = match doubted.doubt {
+            Doubt::Owner(uid) => {
+                let is_small = kind != FileKind::Directory || by == GitUse::RunsFrom;
+                let mend = match is_small && !doubted.is_on_the_way {
+                    true => Mend::Chown,
+                    false => Mend::RunAsOwner,
+                };
+                let owner = user(uid);
+                (
+                    format!("{shown} belongs to {owner} (mode {mode:04o})"),
+                    mend,
+                )
+            }
+            Doubt::Writers {
+                group, everybody, ..
+            } => {
+                let writers = writers(group, everybody);
+                let fault = format!("{writers} may write to {shown} (mode {mode:04o})");
+                let group = group.is_some();
+                (fault, Mend::Chmod { group, everybody })
+            }
+        };
+        let me = match geteuid() {
+            me if me.is_root() => "root".to_owned(),
+            me => user(me.as_raw()),
+        };
+        let danger = match by {
+            _ if doubted.is_on_the_way => {
+                let path = escaped_path(path);
+                format!("something else could be put in the place of {path}")
+            }
+            GitUse::Runs => format!("git would run it as {me}"),
+            GitUse::RunsFrom => format!("git would run what lies there as {me}"),
+            GitUse::Reads => format!("git would do what it says as {me}"),
+            GitUse::LooksInto => format!("git would do what is set up there as {me}"),
+        };
+        Self {
+            why: format!("{fault}, and {danger}"),
+            path: doubted.path,
+            mend,
+        }
+    }
+}
+
+/// Who may write, beside the owner.
+fn writers(group: Option<u32>, everybody: bool) -> String {
+    match group {
+        Some(gid) if !everybody => self::group(gid),
+        _ => "everybody".to_owned(),
     }
 }
 

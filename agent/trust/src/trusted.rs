@@ -3,6 +3,7 @@
 //! A user that owns a directory, or may write to it, decides what its names lead to. Such a user can put a script of
 //! his own in the place of the one that is about to run.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -66,12 +67,12 @@ impl Trusted {
 
     /// Looks at the owner of an open directory alone. `None`: it is trusted.
     pub fn doubts_owner(self, dir: impl AsFd) -> io::Result<Option<Doubt>> {
-        Ok(self.owner(&fstat(dir)?))
+        Ok(self.doubts_owner_of(&fstat(dir)?))
     }
 
     /// Looks at the owner of an open directory and at who may write to it. `None`: it is trusted.
     pub fn doubts(self, dir: impl AsFd, sticky: Sticky) -> io::Result<Option<Doubt>> {
-        Ok(self.judge(&fstat(&dir)?, sticky, dir.as_fd(), "."))
+        Ok(self.doubts_stat(&fstat(&dir)?, sticky, dir.as_fd(), "."))
     }
 
     /// The same for a directory that was just opened, and was looked at then.
@@ -79,7 +80,7 @@ impl Trusted {
     /// # Errors
     /// What `fstat` said.
     pub fn doubts_opened(self, opened: &OpenDirectory) -> io::Result<Option<Doubt>> {
-        Ok(self.judge(&opened.stat()?, Sticky::IsNot, opened.as_fd(), "."))
+        Ok(self.doubts_stat(&opened.stat()?, Sticky::IsNot, opened.as_fd(), "."))
     }
 
     /// The same for the directory above it. `None` also where it may not be searched, so that there can be no work
@@ -94,33 +95,33 @@ impl Trusted {
     ) -> io::Result<Option<Doubt>> {
         let (from, [above, _]) = opened.ways_up();
         match fstatat(from, above, AtFlags::empty()) {
-            Ok(stat) => Ok(self.judge(&stat, sticky, from, above)),
+            Ok(stat) => Ok(self.doubts_stat(&stat, sticky, from, above)),
             Err(_) if opened.above().is_err() => Ok(None),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// By what the directory that has this name in `from` is like.
-    fn judge(
+    /// By what the file or directory that has this name in `from` is like.
+    pub(crate) fn doubts_stat(
         self,
         stat: &FileStat,
         sticky: Sticky,
         from: BorrowedFd<'_>,
-        name: &str,
+        name: impl AsRef<OsStr>,
     ) -> Option<Doubt> {
         let is_own_group = || {
             is_own_group(
                 Uid::from_raw(stat.st_uid),
                 Gid::from_raw(stat.st_gid),
                 from,
-                name,
+                name.as_ref(),
             )
         };
-        self.owner(stat)
+        self.doubts_owner_of(stat)
             .or_else(|| writers(stat, sticky, is_own_group))
     }
 
-    fn owner(self, stat: &FileStat) -> Option<Doubt> {
+    pub(crate) fn doubts_owner_of(self, stat: &FileStat) -> Option<Doubt> {
         (!self.includes(stat.st_uid)).then_some(Doubt::Owner(stat.st_uid))
     }
 }
@@ -143,13 +144,14 @@ fn writers(stat: &FileStat, sticky: Sticky, is_own_group: impl FnOnce() -> bool)
 
 /// Many systems give each user a group of the same name, and let that group write to what the user makes. It counts as
 /// the user as long as nobody else is in it, and as long as the group bits are the group's and not those of an ACL.
-fn is_own_group(owner: Uid, gid: Gid, from: BorrowedFd<'_>, name: &str) -> bool {
+fn is_own_group(owner: Uid, gid: Gid, from: BorrowedFd<'_>, name: &OsStr) -> bool {
     has_only(owner, gid) && has_no_list(from, name)
 }
 
-/// Whether the directory has no ACL. One that cannot be read may say anything.
-fn has_no_list(from: BorrowedFd<'_>, name: &str) -> bool {
-    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+/// Whether the file or directory has no ACL. One that cannot be read may say anything.
+fn has_no_list(from: BorrowedFd<'_>, name: &OsStr) -> bool {
+    // A named pipe must not be waited for.
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     // Another descriptor: the first may be one for look-ups alone, which knows no attributes.
     openat(from, name, flags, Mode::empty()).is_ok_and(|dir| sys::has_access_list(dir) == Ok(false))
 }
@@ -280,7 +282,10 @@ mod tests {
         );
         let owners = (Uid::from_raw(meta.uid()), Gid::from_raw(meta.gid()));
         let is_alone = ask_for_members(owners.0, owners.1) == Some(true);
-        assert_eq!(is_own_group(owners.0, owners.1, dir.as_fd(), "."), is_alone);
+        assert_eq!(
+            is_own_group(owners.0, owners.1, dir.as_fd(), OsStr::new(".")),
+            is_alone
+        );
         let doubted = Trusted::this_user().doubts(&dir, Sticky::IsEnough).unwrap();
         assert_eq!(doubted.is_none(), is_alone);
         let listed = std::process::Command::new("setfacl")
@@ -289,7 +294,7 @@ mod tests {
             .status();
         if listed.is_ok_and(|status| status.success()) {
             assert!(
-                !is_own_group(owners.0, owners.1, dir.as_fd(), "."),
+                !is_own_group(owners.0, owners.1, dir.as_fd(), OsStr::new(".")),
                 "the group bits are the list's mask"
             );
             assert!(

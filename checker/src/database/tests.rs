@@ -192,6 +192,11 @@ fn own_names() {
         "daemon.pid",
         "bd.sock",
         "redirect",
+        ".Exclusive-Lock",
+        ".EXCLUSIVE-FLEET.x",
+        "Daemon.log.1",
+        "BD.sock",
+        "Redirect",
     ] {
         assert!(is_own_name(OsStr::new(name)), "{name}");
     }
