@@ -87,6 +87,7 @@ mod request;
 mod route;
 mod secrets;
 mod settings;
+mod signing;
 mod sqlite;
 mod stage;
 mod stop;

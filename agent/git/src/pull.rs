@@ -8,10 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::reflog::{self, LogEntry};
+use crate::route::Tips;
 use crate::{
     BranchHead, Distance, Event, Git, GitReason, HindranceKind, Move, Part, Repository, Stop,
     SyncMessage, SyncTurn, Upstream, arriving, as_path, counted, escaped, held, hooks, kept,
-    progress, records, replay, say, short, to_type, travel, versions,
+    progress, records, replay, say, short, signing, to_type, travel, versions,
 };
 
 /// What a pull has come to.
@@ -21,17 +22,18 @@ pub(crate) struct Pulled {
     pub(crate) is_to_be_committed: bool,
 }
 
-/// Puts the branch on top of the upstream's commit.
+/// Puts the branch on top of the upstream's commit. `tips` are the commits that the remotes have.
 pub(crate) fn pull(
     turn: &SyncTurn<'_>,
     upstream: &Upstream,
     distance: &Distance,
+    tips: &Tips,
 ) -> Result<Pulled, Stop> {
     let (repository, head) = (turn.repository, &distance.head);
     refuse_undone(repository, distance)?;
     refuse_uncommitted(repository)?;
     let replayed = replay::replay(repository, &head.commit, distance.commit(), upstream.name())?;
-    let way = Move {
+    let mut way = Move {
         branch: head.branch.clone(),
         from: head.commit.clone(),
         to: replayed.commit,
@@ -43,6 +45,8 @@ pub(crate) fn pull(
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];
         hooks::ask(repository, "pre-rebase", &args, None)?;
     }
+    let known = tips.all().chain([&head.commit]);
+    way.to = signing::sign(repository, &way.to, known.cloned())?;
     repository.request.time_for_a_move()?;
     let files: Vec<_> = replayed
         .merged
