@@ -8,11 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::reflog::{self, LogEntry};
-use crate::route::Tips;
 use crate::{
     BranchHead, Distance, Event, Git, GitReason, HindranceKind, Move, Part, Repository, Stop,
     SyncMessage, SyncTurn, Upstream, arriving, as_path, counted, escaped, held, hooks, kept,
-    progress, records, replay, say, short, signing, to_type, travel, versions,
+    programs, progress, records, replay, say, short, signing, to_type, travel, versions,
 };
 
 /// What a pull has come to.
@@ -22,12 +21,13 @@ pub(crate) struct Pulled {
     pub(crate) is_to_be_committed: bool,
 }
 
-/// Puts the branch on top of the upstream's commit. `tips` are the commits that the remotes have.
+/// Puts the branch on top of the upstream's commit. `sources` are what is pulled: the commits that
+/// the remotes have.
 pub(crate) fn pull(
     turn: &SyncTurn<'_>,
     upstream: &Upstream,
     distance: &Distance,
-    tips: &Tips,
+    sources: &[(&Upstream, &str)],
 ) -> Result<Pulled, Stop> {
     let (repository, head) = (turn.repository, &distance.head);
     refuse_undone(repository, distance)?;
@@ -39,14 +39,15 @@ pub(crate) fn pull(
         to: replayed.commit,
     };
     // The result is looked at: a file that a commit here untracks may still lie there.
-    arriving::refuse(repository, upstream, &way)?;
+    let differences = arriving::refuse(repository, upstream, &way)?;
+    programs::refuse(repository, sources, &way, &differences, distance.ahead > 0)?;
     held::refuse_arriving(repository, upstream, (&way.from, &way.to))?;
     if distance.ahead > 0 {
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];
         hooks::ask(repository, "pre-rebase", &args, None)?;
     }
-    let known = tips.all().chain([&head.commit]);
-    way.to = signing::sign(repository, &way.to, known.cloned())?;
+    let known = sources.iter().map(|(_, tip)| (*tip).to_owned());
+    way.to = signing::sign(repository, &way.to, known.chain([head.commit.clone()]))?;
     repository.request.time_for_a_move()?;
     let files: Vec<_> = replayed
         .merged

@@ -56,11 +56,6 @@ impl Tips {
         self.commits.iter().all(Option::is_some)
     }
 
-    /// The commits that the remotes have.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &String> {
-        self.commits.iter().flatten()
-    }
-
     /// The place has lost the branch.
     pub(crate) fn is_deleted(&self, distance: &Distance) -> bool {
         distance.places.contains(&None) && self.new_at.is_none()
