@@ -20,8 +20,8 @@ use nix::unistd::User;
 
 use crate::entries::Difference;
 use crate::{
-    GitReason, Move, Part, Repository, Stop, Upstream, as_path, escaped, known, nul_separated,
-    records, to_type, typed_all,
+    GitReason, Part, Repository, Stop, Upstream, as_path, escaped, known, nul_separated, records,
+    to_type, typed_all,
 };
 
 /// How many links are followed from one path, as the kernel does.
@@ -37,7 +37,6 @@ const DEEP: usize = 4;
 pub(crate) fn refuse(
     repository: &Repository,
     sources: &[(&Upstream, &str)],
-    way: &Move,
     differences: &[Difference],
     is_ahead: bool,
 ) -> Result<(), Stop> {
@@ -62,15 +61,19 @@ pub(crate) fn refuse(
     };
     let paths: Vec<_> = found.iter().map(|(path, _)| *path).collect();
     let top = || Part::Path(&repository.git.dir);
-    let range = format!("{}..{}", crate::short(&way.from), crate::short(&way.to));
-    let range = match sources {
-        [(at, _)] if !at.is_own() && !is_ahead => format!("..{}", at.name()),
-        _ => range,
+    let name = |at: &Upstream| {
+        let name = at.tracking.strip_prefix("refs/remotes/");
+        name.unwrap_or(&at.tracking).to_owned()
     };
-    let look = to_type(
-        "git -C {} log -p {} -- {}",
-        &[top(), Part::Word(OsStr::new(&range)), typed_all(&paths)],
-    );
+    let range: Vec<_> = match sources {
+        [(at, _)] => vec![format!("..{}", name(at)).into()],
+        _ => {
+            let names = sources.iter().map(|(at, _)| name(at).into());
+            names.chain(["^HEAD".into()]).collect()
+        }
+    };
+    let parts = [top(), Part::Words(range), typed_all(&paths)];
+    let look = to_type("git -C {} log -p {} -- {}", &parts);
     let sentence = format!(
         "a pull would change {}, {} ({}); {look} shows it",
         repository.shown_all(&paths),
@@ -89,7 +92,10 @@ pub(crate) fn refuse(
                 let parts = [top(), Part::Words(words)];
                 to_type("git -C {} pull --no-rebase --no-edit {}", &parts)
             };
-            sources.iter().map(pull).collect::<Vec<_>>().join(" && ")
+            // It may make a merge, which is the person's to push.
+            let push = to_type("git -C {} push", &[top()]);
+            let commands = sources.iter().map(pull).chain([push]);
+            commands.collect::<Vec<_>>().join(" && ")
         }
     };
     Err(stop.next(command))
@@ -107,8 +113,8 @@ impl Role {
     fn words(self) -> &'static str {
         match self {
             Self::Program => "which git runs here",
-            Self::Settings => "which git takes its settings from here",
-            Self::OfAHook => "by which a hook decides here what it runs",
+            Self::Settings => "which decides what git runs here",
+            Self::OfAHook => "which decides what a hook runs here",
         }
     }
 }
@@ -221,8 +227,8 @@ impl Guarded {
         let list = ["config", "--list", "--show-origin", "-z"];
         let printed = repository.git.call(list).done()?.stdout;
         let settings = Setting::parse(&printed);
-        let hooks = settings.iter().filter(|it| it.key == "core.hookspath");
-        match hooks.last() {
+        let mut hooks = settings.iter().filter(|it| it.key == "core.hookspath");
+        match hooks.next_back() {
             Some(setting) => {
                 if let Some(dir) = expanded(&setting.value, &guarded.top) {
                     guarded.add_hooks(&dir, "core.hooksPath");

@@ -40,7 +40,7 @@ pub(crate) fn pull(
     };
     // The result is looked at: a file that a commit here untracks may still lie there.
     let differences = arriving::refuse(repository, upstream, &way)?;
-    programs::refuse(repository, sources, &way, &differences, distance.ahead > 0)?;
+    programs::refuse(repository, sources, &differences, distance.ahead > 0)?;
     held::refuse_arriving(repository, upstream, (&way.from, &way.to))?;
     if distance.ahead > 0 {
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];

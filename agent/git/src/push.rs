@@ -167,7 +167,7 @@ fn failed(
         return Ok(Pushed::Refused(stop.with_words(answer.said()), answer));
     }
     if signing::is_of_push(&answer.said()) {
-        let stop = signing::refused(repository, &answer);
+        let stop = signing::refused_push(repository, &answer);
         return Ok(Pushed::Refused(stop, answer));
     }
     // git has said nothing of the branch at the last of these URLs, and has not failed: a hook has.

@@ -11,7 +11,7 @@ use crate::{Git, Stop, nul_separated};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GitSettings(Vec<(String, String)>);
 
-pub(crate) const ASKED: &str = r"^(core\.(sshcommand|hookspath|excludesfile|attributesfile|ignorecase|ignorestat)|commit\.gpgsign|gpg\.(.*\.)?(format|program)|user\.signingkey|merge\..*\.driver|push\.(default|autosetupremote|gpgsign)|(remote|branch|url|hook|filter|include|includeif)\..*)$";
+pub(crate) const ASKED: &str = r"^(core\.(sshcommand|hookspath|excludesfile|attributesfile|ignorecase|ignorestat)|commit\.gpgsign|gpg\.(.*\.)?(format|program|defaultkeycommand)|user\.signingkey|merge\..*\.driver|push\.(default|autosetupremote|gpgsign)|(remote|branch|url|hook|filter|include|includeif)\..*)$";
 /// They are handed to the next sync on its command line, which has room for 128 KiB.
 const LONG: usize = 16 * 1024;
 

@@ -59,7 +59,18 @@ impl Unsigned<'_> {
         // Whatever else is the matter stops it without a signature, too.
         self.call(&repository.git, None).text()?;
         signed.show();
-        Err(refused(repository, &signed))
+        let top = Part::Path(&repository.git.dir);
+        let by_hand = match self.like {
+            Some(_) => to_type("git -C {} pull --rebase", &[top]),
+            None => {
+                let database = Part::Words(vec![repository.typed()]);
+                to_type(
+                    "git -C {} commit -S -m 'sync .beads' -- {}",
+                    &[top, database],
+                )
+            }
+        };
+        Err(refused(repository, &signed, by_hand))
     }
 
     fn call(&self, git: &Git, quiet: Option<&Quiet>) -> GitCall {
@@ -187,23 +198,34 @@ fn stand_in(repository: &Repository, program: &str) -> Option<PathBuf> {
     access(&path, AccessFlags::X_OK).is_ok().then_some(path)
 }
 
-/// git has not signed: why, and what to type.
-pub(crate) fn refused(repository: &Repository, answer: &GitOutput) -> Stop {
+/// A push that git has not signed.
+pub(crate) fn refused_push(repository: &Repository, answer: &GitOutput) -> Stop {
+    let by_hand = to_type("git -C {} push", &[Part::Path(&repository.git.dir)]);
+    refused(repository, answer, by_hand)
+}
+
+/// git has not signed: why, and what to type. `by_hand` is what the sync was about; there a program may ask.
+fn refused(repository: &Repository, answer: &GitOutput, by_hand: String) -> Stop {
     let words = match answer.timed_out {
         true => "it took too long".to_owned(),
         false => words(&answer.said()),
     };
     let why = format!("signing failed: {}", escaped(&words));
-    let stop = Stop::failed(GitReason::Signing, why);
-    match advice(repository) {
-        Some(command) => stop.next(command),
-        None => stop,
-    }
+    let command = advice(repository).unwrap_or(by_hand);
+    Stop::failed(GitReason::Signing, why).next(command)
 }
 
 /// Whether this is what git says when it could not sign a push.
 pub(crate) fn is_of_push(said: &str) -> bool {
-    said.contains("failed to sign the push certificate")
+    [
+        "failed to sign the push certificate",
+        "failed to get the ssh fingerprint",
+        "gpg failed to sign the data",
+        "gpg.ssh.defaultKeyCommand",
+        "for ssh signing",
+    ]
+    .iter()
+    .any(|words| said.contains(words))
 }
 
 /// The last line that says what is the matter.
@@ -222,6 +244,7 @@ fn words(said: &str) -> String {
         line.starts_with("gpg failed to sign the data")
             || line == "(no gpg output)"
             || line.starts_with("failed to sign the push certificate")
+            || line.ends_with("the remote end hung up unexpectedly")
     };
     if !lines.iter().all(|line| is_vague(line)) {
         lines.retain(|line| !is_vague(line));
@@ -236,50 +259,36 @@ fn words(said: &str) -> String {
         .collect()
 }
 
-/// What makes the key usable, where that can be told; else the commit by hand, which may ask.
+/// What makes a key usable, where that can be told.
 fn advice(repository: &Repository) -> Option<String> {
     let settings = repository.settings().ok()?;
-    let top = || Part::Path(&repository.git.dir);
-    let key = settings
-        .get("user.signingkey")
-        .filter(|key| !key.is_empty());
+    let key = settings.get("user.signingkey");
+    let key = key.filter(|key| !key.is_empty());
     let set = |key: &OsStr| {
-        let parts = [top(), Part::Word(key)];
+        let parts = [Part::Path(&repository.git.dir), Part::Word(key)];
         to_type("git -C {} config user.signingkey {}", &parts)
     };
-    let by_hand = || {
-        let database = Part::Words(vec![repository.typed()]);
-        to_type(
-            "git -C {} commit -S -m 'sync .beads' -- {}",
-            &[top(), database],
-        )
-    };
     match settings.get("gpg.format") {
-        Some("ssh") => match key {
-            Some(key) if is_literal(key) => Some(by_hand()),
-            Some(key) => {
+        Some("ssh") => {
+            if key.is_some_and(is_literal) || settings.has("gpg.ssh.defaultkeycommand") {
+                return None;
+            }
+            if let Some(key) = key {
                 let file = known::expanded(key, &repository.git.dir)?;
                 let text = file.to_string_lossy().into_owned();
                 let private = PathBuf::from(text.strip_suffix(".pub").unwrap_or(&text));
-                match private.is_file() && file.is_file() {
-                    true => Some(to_type("ssh-add {}", &[Part::Path(&private)])),
-                    false => Some(a_key_of_ssh().map_or_else(by_hand, |key| set(key.as_os_str()))),
+                if private.is_file() && file.is_file() {
+                    return Some(to_type("ssh-add {}", &[Part::Path(&private)]));
                 }
             }
-            None => Some(a_key_of_ssh().map_or_else(by_hand, |key| set(key.as_os_str()))),
-        },
-        Some("x509") => Some(by_hand()),
+            a_key_of_ssh().map(|key| set(key.as_os_str()))
+        }
+        Some("x509") => None,
         _ => {
-            let program = gpg(settings)?;
-            let keys = secret_keys(repository, &program)?;
-            let is_there = match key {
-                Some(key) => keys.has(key),
-                None => true,
-            };
-            match (keys.all.first(), is_there) {
-                (Some(first), false) => Some(set(OsStr::new(first))),
-                _ => Some(by_hand()),
-            }
+            let keys = secret_keys(repository, &gpg(settings)?)?;
+            let is_there = key.is_none_or(|key| keys.has(key));
+            let first = keys.all.first().filter(|_| !is_there)?;
+            Some(set(OsStr::new(first)))
         }
     }
 }

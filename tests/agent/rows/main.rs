@@ -9,9 +9,11 @@ mod bytes;
 mod held;
 mod place;
 mod play;
+mod programs;
 mod records;
 mod refused;
 mod repository;
+mod your_git;
 
 use crate::play::{Row, play};
 
