@@ -355,8 +355,15 @@ impl Guarded {
 
     fn add_command(&mut self, command: &str, source: &str) {
         let has_variables = command.contains(['$', '`']);
-        for word in words(command) {
-            if let Some(path) = expanded(&word, &self.top) {
+        let Words { all: words, first } = Words::of(command);
+        for word in words.iter().chain(&first) {
+            if !word.contains('/') {
+                self.add_program(word, source);
+                self.add_program(&format!("git-credential-{word}"), source);
+            }
+        }
+        for word in &words {
+            if let Some(path) = expanded(word, &self.top) {
                 self.add(&path, Role::Program, source);
             }
             // What stands before it is known to the shell alone.
@@ -368,6 +375,27 @@ impl Guarded {
                     self.add(Path::new(end), Role::Program, source);
                 }
             }
+        }
+        // `cd .beads && ./x`: not all that is there is a program.
+        let dirs: Vec<_> = words
+            .iter()
+            .filter_map(|word| expanded(word, &self.top))
+            .filter(|dir| self.top != *dir && self.top.join(&self.prefix).starts_with(dir))
+            .collect();
+        for dir in &dirs {
+            for word in &words {
+                self.add(&dir.join(word), Role::Program, source);
+            }
+        }
+    }
+
+    /// The program of this name, where it is looked for.
+    fn add_program(&mut self, name: &str, source: &str) {
+        let found = search_path()
+            .map(|dir| dir.join(name))
+            .find(|program| program.is_file());
+        if let Some(program) = found {
+            self.add(&program, Role::Program, source);
         }
     }
 
@@ -387,9 +415,11 @@ impl Guarded {
                 self.add_command(&command.to_string_lossy(), name);
             }
         }
-        let dirs = env::var_os("PATH").unwrap_or_default();
-        for dir in env::split_paths(&dirs).chain(env::var_os("GIT_EXEC_PATH").map(PathBuf::from)) {
+        for dir in search_path().chain(env::var_os("GIT_EXEC_PATH").map(PathBuf::from)) {
             self.add(&dir, Role::Program, "PATH");
+        }
+        for name in ["git", "ssh", "gpg", "ssh-keygen", "git-lfs"] {
+            self.add_program(name, "PATH");
         }
     }
 
@@ -441,6 +471,17 @@ impl Guarded {
         };
         Ok(called.iter().find(differs).map(|(_, why)| why))
     }
+}
+
+/// Where programs are looked for.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "git finds its programs by this variable"
+)]
+fn search_path() -> impl Iterator<Item = PathBuf> {
+    let dirs = env::var_os("PATH").unwrap_or_default();
+    let dirs: Vec<_> = env::split_paths(&dirs).collect();
+    dirs.into_iter()
 }
 
 /// A member of a `package.json`. What cannot be read differs from all that can.
@@ -510,26 +551,42 @@ fn is_command(key: &str, value: &str) -> bool {
     }
 }
 
-/// The words of a command that may be paths: with and without what stands around them, also inside of quotes. A program
-/// that is named without a slash is looked for elsewhere.
-fn words(command: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    take_words(command, DEEP, &mut found);
-    found
+/// The words of a command that may be paths or programs: with and without what stands around them, also inside of
+/// quotes.
+#[derive(Debug, Default)]
+struct Words {
+    all: BTreeSet<String>,
+    /// Those that stand where a program does: without a slash they are looked for elsewhere.
+    first: BTreeSet<String>,
 }
 
-fn take_words(command: &str, deep: usize, found: &mut BTreeSet<String>) {
-    let is_mark = |c: char| c.is_whitespace() || "'\"`;|&()<>{}=,:!\\".contains(c);
-    for (at, word) in unquoted(command).into_iter().enumerate() {
-        let pieces = word.split(is_mark).filter(|piece| !piece.is_empty());
-        let pieces: Vec<_> = pieces.map(str::to_owned).collect();
-        let is_quoted = deep > 0 && word.contains(|c: char| c.is_whitespace() || "'\"".contains(c));
-        if is_quoted {
-            take_words(&word, deep - 1, found);
+impl Words {
+    fn of(command: &str) -> Self {
+        let mut words = Self::default();
+        words.take(command, DEEP);
+        words
+    }
+
+    fn take(&mut self, command: &str, deep: usize) {
+        let is_mark = |c: char| c.is_whitespace() || "'\"`;|&()<>{}=,:!\\".contains(c);
+        for (at, word) in unquoted(command).into_iter().enumerate() {
+            let is_quoted =
+                deep > 0 && word.contains(|c: char| c.is_whitespace() || "'\"".contains(c));
+            if is_quoted {
+                self.take(&word, deep - 1);
+            }
+            let pieces = word.split(is_mark).filter(|piece| !piece.is_empty());
+            let pieces: Vec<_> = pieces.map(str::to_owned).collect();
+            for word in pieces.into_iter().chain([word]) {
+                let is_first = at == 0 && !word.contains('/');
+                let words = if is_first {
+                    &mut self.first
+                } else {
+                    &mut self.all
+                };
+                words.insert(word);
+            }
         }
-        let all = pieces.into_iter().chain([word]);
-        // The first word is looked for in PATH, unless it has a slash.
-        found.extend(all.filter(|word| at > 0 || word.contains('/')));
     }
 }
 

@@ -56,8 +56,11 @@ impl Unsigned<'_> {
         if let Some(commit) = signed.ok_text() {
             return Ok(commit);
         }
-        // Whatever else is the matter stops it without a signature, too.
-        self.call(&repository.git, None).text()?;
+        // Whatever else is the matter stops it without a signature, too. It is the same object at each try.
+        let dates = ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"];
+        let dates = dates.map(|name| (OsString::from(name), OsString::from("@0 +0000")));
+        let unsigned = self.call(&repository.git, None).variables(&dates);
+        unsigned.text()?;
         signed.show();
         let top = Part::Path(&repository.git.dir);
         let by_hand = match self.like {
@@ -185,6 +188,9 @@ fn stand_in(repository: &Repository, program: &str) -> Option<PathBuf> {
         Some(_) => known::expanded(program, &repository.git.dir)?.into_os_string(),
         None => program.into(),
     };
+    if program.as_encoded_bytes().iter().any(u8::is_ascii_control) {
+        return None; // Not every shell reads how that is written.
+    }
     let word = to_type("{}", &[Part::Word(&program)]);
     let text = format!("#!/bin/sh\nexec {word} --batch --no-tty --pinentry-mode=error \"$@\"\n");
     let path = turn::notes(repository).join("gpg");

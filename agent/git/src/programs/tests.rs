@@ -52,6 +52,8 @@ fn each_word_of_a_command_that_is_a_path_is_guarded() {
         assert!(guarded.why(Path::new("src/main")).is_none(), "{command}");
         assert!(guarded.why(Path::new(".beads/issues.jsonl")).is_none());
     }
+    let in_the_database = guarded(&top, &[("filter.up.clean", "cd .beads && ./x")]);
+    assert!(in_the_database.why(Path::new(".beads/x")).is_some());
     let quoted = guarded(&top, &[("merge.up.driver", "'./my tools/x' %A")]);
     assert!(quoted.why(Path::new("my tools/x")).is_some());
     let escaped = guarded(&top, &[("merge.up.driver", "./my\\ tools/x %A")]);
