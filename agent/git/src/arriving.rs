@@ -7,14 +7,19 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::database::is_redirect;
 
+use crate::entries::Difference;
 use crate::{
     Event, Git, GitReason, HindranceKind, Move, Repository, Stop, TreeEntry, Upstream, as_path,
     blobs, embedded, entries, is_above, is_database_name, sqlite, to_type, typed_all,
 };
 
-/// Refuses what the new commit has and the old one has not, or has otherwise.
-pub(crate) fn refuse(repository: &Repository, upstream: &Upstream, way: &Move) -> Result<(), Stop> {
-    let entries = entries::changed(&repository.git, &way.from, &way.to)?;
+/// Refuses what the new commit has and the old one has not, or has otherwise. Returns the files in which they differ.
+pub(crate) fn refuse(
+    repository: &Repository,
+    upstream: &Upstream,
+    way: &Move,
+) -> Result<Vec<Difference>, Stop> {
+    let (entries, differences) = entries::all(&repository.git, &way.from, &way.to)?;
     let refuse_these = |paths: &[&[u8]], what: &str, command: &'static str| {
         if paths.is_empty() {
             return Ok(());
@@ -73,7 +78,8 @@ pub(crate) fn refuse(repository: &Repository, upstream: &Upstream, way: &Move) -
         &databases,
         what,
         "git --literal-pathspecs rm --cached -- {}",
-    )
+    )?;
+    Ok(differences)
 }
 
 pub(crate) fn databases<'a>(

@@ -291,7 +291,12 @@ fn may_write(path: &Path) -> bool {
 
 /// git does not know who commits. Whoever has committed here before is the likeliest.
 fn identity(repository: &Repository, said: &str) -> Stop {
-    let why = format!("git does not know who you are: {}", last_line(said));
+    let line = last_line(said);
+    let what = match line.contains("email") {
+        true => "user.email",
+        false => "user.name",
+    };
+    let why = format!("git does not know who you are ({what}): {line}");
     let log = reflog::entries(&repository.git_dir.join("logs/HEAD"));
     let before = log
         .iter()

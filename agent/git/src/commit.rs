@@ -13,6 +13,7 @@ use std::path::Path;
 
 use crate::changes::CommitSeen;
 use crate::names::{LookedIndex, index_now};
+use crate::signing::Unsigned;
 use crate::{
     BranchHead, DatabaseChanges, Event, GitReason, Held, IndexLock, Move, Repository, Stop,
     SyncMessage, arriving, begin, counted, entries, held, hooks, index, move_branch, name_case,
@@ -260,8 +261,14 @@ impl<'a> Draft<'a> {
             Some(&index),
         )?;
         hooks::ask(repository, "commit-msg", &[file], Some(&index))?;
-        let commit_tree = git.call(["commit-tree", &tree, "-p", &head.commit, "-F"]);
-        let commit = commit_tree.paths([file.as_encoded_bytes()]).text()?;
+        let text = fs::read(&message).map_err(|error| Stop::io("cannot read", &message, &error))?;
+        let unsigned = Unsigned {
+            tree: &tree,
+            parents: std::slice::from_ref(&head.commit),
+            message: &text,
+            like: None,
+        };
+        let commit = unsigned.make(repository)?;
         Ok((tree != *before).then_some(NewCommit { commit, tree }))
     }
 }

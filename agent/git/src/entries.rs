@@ -48,6 +48,20 @@ pub(crate) fn both(git: &Git, from: &str, to: &str) -> Result<Vec<Difference>, S
     Ok(parse_both(&words))
 }
 
+/// What [`changed`] and [`both`] tell, by one question.
+pub(crate) fn all(
+    git: &Git,
+    from: &str,
+    to: &str,
+) -> Result<(Vec<TreeEntry>, Vec<Difference>), Stop> {
+    let words = git
+        .call(["diff-tree", "-r", "-z", "--no-renames", from, to])
+        .words()?;
+    let mut entries = parse(&words);
+    entries.retain(|entry| entry.mode != b"000000");
+    Ok((entries, parse_both(&words)))
+}
+
 fn parse_both(words: &[Vec<u8>]) -> Vec<Difference> {
     let difference = |pair: &[Vec<u8>]| {
         let text = std::str::from_utf8(&pair[0]).ok()?;

@@ -297,7 +297,7 @@ pub(crate) fn expanded(value: &str, top: &Path) -> Option<PathBuf> {
     clippy::disallowed_methods,
     reason = "git finds its settings by these variables"
 )]
-fn settings_files() -> Vec<PathBuf> {
+pub(crate) fn settings_files() -> Vec<PathBuf> {
     let variable = |name: &str| {
         env::var_os(name)
             .filter(|value| !value.is_empty())

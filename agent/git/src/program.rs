@@ -33,16 +33,14 @@ pub(crate) fn prepare(is_timed: bool) {
     IS_TIMED.store(is_timed, Ordering::Relaxed);
 }
 
-/// Settings for every call: nothing in the background, nobody asked, nothing done to submodules.
-const SETTINGS: [&str; 12] = [
+/// Settings for every call: nothing in the background, nothing done to submodules.
+const SETTINGS: [&str; 10] = [
     "gc.auto=0",
     "maintenance.auto=false",
     "core.fsmonitor=false",
     // A split index without hashes shares one file with every other: the one of our scratch.
     "index.skipHash=false",
-    "core.askPass=",
     "core.quotePath=false",
-    "credential.interactive=false",
     // A file that somebody adds stays where it was added, in the database or outside.
     "merge.directoryRenames=false",
     "submodule.recurse=false",
@@ -50,6 +48,19 @@ const SETTINGS: [&str; 12] = [
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=30",
 ];
+
+/// Where a program finds a person to ask: a terminal, a screen, or a dialog of ssh's.
+const OF_A_PERSON: [&str; 4] = ["SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY", "GPG_TTY"];
+
+/// An editor has set `GIT_ASKPASS` to a dialog of its own. Any other one is a program that knows the password, as in a
+/// container.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the variable says whose another one is"
+)]
+fn is_of_an_editor() -> bool {
+    env::var_os("VSCODE_GIT_IPC_HANDLE").is_some()
+}
 
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
@@ -144,12 +155,11 @@ impl Git {
 
     pub(crate) fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> GitCall {
         let mut command = Command::new("git");
-        for name in
-            MISLEADING
-                .iter()
-                .chain(&["GIT_ASKPASS", "SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"])
-        {
+        for name in MISLEADING.iter().chain(&OF_A_PERSON) {
             command.env_remove(name);
+        }
+        if is_of_an_editor() {
+            command.env_remove("GIT_ASKPASS");
         }
         command
             .env("GIT_TERMINAL_PROMPT", "0")
@@ -245,6 +255,13 @@ impl GitCall {
             self.command
                 .env(format!("GIT_CONFIG_VALUE_{number}"), value);
         }
+        self
+    }
+
+    /// Adds variables to the environment of this call.
+    pub(crate) fn variables(mut self, variables: &[(OsString, OsString)]) -> Self {
+        let variables = variables.iter().map(|(name, value)| (name, value));
+        self.command.envs(variables);
         self
     }
 

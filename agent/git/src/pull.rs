@@ -11,7 +11,7 @@ use crate::reflog::{self, LogEntry};
 use crate::{
     BranchHead, Distance, Event, Git, GitReason, HindranceKind, Move, Part, Repository, Stop,
     SyncMessage, SyncTurn, Upstream, arriving, as_path, counted, escaped, held, hooks, kept,
-    progress, records, replay, say, short, to_type, travel, versions,
+    programs, progress, records, replay, say, short, signing, to_type, travel, versions,
 };
 
 /// What a pull has come to.
@@ -21,28 +21,33 @@ pub(crate) struct Pulled {
     pub(crate) is_to_be_committed: bool,
 }
 
-/// Puts the branch on top of the upstream's commit.
+/// Puts the branch on top of the upstream's commit. `sources` are what is pulled: the commits that
+/// the remotes have.
 pub(crate) fn pull(
     turn: &SyncTurn<'_>,
     upstream: &Upstream,
     distance: &Distance,
+    sources: &[(&Upstream, &str)],
 ) -> Result<Pulled, Stop> {
     let (repository, head) = (turn.repository, &distance.head);
     refuse_undone(repository, distance)?;
     refuse_uncommitted(repository)?;
     let replayed = replay::replay(repository, &head.commit, distance.commit(), upstream.name())?;
-    let way = Move {
+    let mut way = Move {
         branch: head.branch.clone(),
         from: head.commit.clone(),
         to: replayed.commit,
     };
     // The result is looked at: a file that a commit here untracks may still lie there.
-    arriving::refuse(repository, upstream, &way)?;
+    let differences = arriving::refuse(repository, upstream, &way)?;
+    programs::refuse(repository, sources, &differences, distance.ahead > 0)?;
     held::refuse_arriving(repository, upstream, (&way.from, &way.to))?;
     if distance.ahead > 0 {
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];
         hooks::ask(repository, "pre-rebase", &args, None)?;
     }
+    let known = sources.iter().map(|(_, tip)| (*tip).to_owned());
+    way.to = signing::sign(repository, &way.to, known.chain([head.commit.clone()]))?;
     repository.request.time_for_a_move()?;
     let files: Vec<_> = replayed
         .merged

@@ -1,9 +1,11 @@
 //! What is ahead goes to the place, when all of it is ours to push.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 use crate::route::{Route, Tips};
 use crate::secrets::masked;
+use crate::signing::{self, Quiet};
 use crate::{
     Distance, Event, Git, GitOutput, GitReason, HindranceKind, Part, Repository, Stop, SyncMessage,
     Upstream, counted, escaped, held, hooks, join, say, short, to_type,
@@ -53,11 +55,15 @@ pub(crate) fn push(
     };
     let lease = known.map(|known| format!("--force-with-lease={}:{known}", place.branch));
     let options = options.into_iter().chain(lease.as_deref());
+    let quiet = signing::of_pushes(repository)?;
     let args = ["push"].into_iter().chain(options);
-    let answer = network
-        .call(args.chain([place.remote.as_str(), &what]))
-        .within(repository.request.for_the_network())
-        .run()?;
+    let args = args.chain([place.remote.as_str(), &what]);
+    let before = quiet.iter().flat_map(Quiet::settings);
+    let mut call = network.call(before.chain(args.map(OsString::from)));
+    if quiet.is_some() {
+        call = Quiet::in_environment(call);
+    }
+    let answer = call.within(repository.request.for_the_network()).run()?;
     if !answer.status.success() {
         return failed(repository, network, route, distance, answer);
     }
@@ -159,6 +165,10 @@ fn failed(
         let words = refusal(why, &String::from_utf8_lossy(&answer.stderr));
         let stop = at.stop(Event::PushRefused, &words);
         return Ok(Pushed::Refused(stop.with_words(answer.said()), answer));
+    }
+    if signing::is_of_push(&answer.said()) {
+        let stop = signing::refused_push(repository, &answer);
+        return Ok(Pushed::Refused(stop, answer));
     }
     // git has said nothing of the branch at the last of these URLs, and has not failed: a hook has.
     let told = stdout

@@ -72,6 +72,8 @@ pub enum GitReason {
     GitFailed,
     /// Git does not know who commits.
     NoIdentity,
+    /// A commit or a push is to be signed, and cannot be.
+    Signing,
     /// HEAD, a branch, the index or an object is damaged, as after a power loss.
     Damaged,
     /// Another git has locked HEAD or a branch for too long, or has left its lock.
@@ -155,6 +157,7 @@ impl GitReason {
             Self::IndexLocked => "index_locked",
             Self::GitFailed => "git_failed",
             Self::NoIdentity => "no_identity",
+            Self::Signing => "signing",
             Self::Damaged => "damaged",
             Self::RefLocked => "ref_locked",
             Self::NotWritable => "not_writable",
@@ -232,6 +235,7 @@ impl GitReason {
             | Self::RefLocked
             | Self::NotWritable
             | Self::GitRefuses
+            | Self::Signing
             | Self::Killed
             | Self::Claimed
             | Self::Neighbour
@@ -279,6 +283,7 @@ impl GitReason {
             | Self::RefLocked
             | Self::NotWritable
             | Self::GitRefuses
+            | Self::Signing
             | Self::WentBack
             | Self::UpstreamGone
             | Self::Shallow
@@ -313,7 +318,7 @@ mod tests {
     use super::*;
 
     /// Every word, whether it is lasting, and whether it needs the remote.
-    const WORDS: [(&str, bool, bool); 53] = [
+    const WORDS: [(&str, bool, bool); 54] = [
         ("no_repository", true, true),
         ("detached_head", true, true),
         ("no_commit", true, true),
@@ -344,6 +349,7 @@ mod tests {
         ("index_locked", false, true),
         ("git_failed", false, true),
         ("no_identity", true, true),
+        ("signing", false, true),
         ("damaged", false, true),
         ("ref_locked", false, true),
         ("not_writable", false, true),

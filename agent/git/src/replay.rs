@@ -1,25 +1,29 @@
 //! A rebase that touches nothing: the commits that are ahead are made anew on top of the upstream, in the object store
 //! alone. So a conflict is found before anything has changed.
 //!
+//! What is made here has no signature: only what becomes the branch's is signed ([`signing`]).
+//!
 //! Commits of ours that follow each other are taken together, as one: half of a rewrite that was committed on the way
 //! is no conflict then. A commit of a person stays one.
 
 use crate::merge::{self, MergedTree, Trees};
-use crate::{Git, GitReason, Part, Repository, Stop, counted, entries, join, pull, short, to_type};
+use crate::{
+    Git, GitReason, Part, Repository, Stop, counted, entries, join, pull, short, signing, to_type,
+};
 
 /// How the message of a commit of ours begins.
 pub(crate) const SUBJECT: &str = "chore: sync .beads (";
 
-struct Commit {
-    tree: String,
-    parents: Vec<String>,
+pub(crate) struct Commit {
+    pub(crate) tree: String,
+    pub(crate) parents: Vec<String>,
     /// The other lines of its head but the committer's, in order.
-    author: Vec<u8>,
+    pub(crate) author: Vec<u8>,
     /// The time in the committer's line, with the space before it: ` 1767225600 +0100`.
-    committed: Vec<u8>,
+    pub(crate) committed: Vec<u8>,
     is_signed: bool,
     /// With the empty line before it.
-    message: Vec<u8>,
+    pub(crate) message: Vec<u8>,
 }
 
 /// Commits that are made anew as one: several of ours, or a single one.
@@ -53,11 +57,12 @@ pub(crate) fn replay(
     let ahead = git.text(["rev-list", "--reverse", "--topo-order", &range])?;
     let committer = git.text(["var", "GIT_COMMITTER_IDENT"])?;
     let committer = committer.split_inclusive('>').next().unwrap_or_default();
+    let are_signed = signing::is_wanted(repository)?;
     let mut replayed = Replayed {
         commit: upstream.to_owned(),
         merged: Vec::new(),
     };
-    for unit in units(repository, &ahead, name)? {
+    for unit in units(repository, &ahead, name, are_signed)? {
         let onto = &replayed.commit;
         let short = short(&unit.last);
         let trees = Trees {
@@ -76,7 +81,8 @@ pub(crate) fn replay(
             replayed.merged.push(merged);
             continue;
         }
-        if unit.commit.is_signed {
+        // A commit of ours is signed anew.
+        if unit.commit.is_signed && !unit.commit.is_ours(are_signed) {
             return Err(pull::left_to_a_merge(
                 repository,
                 GitReason::SignedAhead,
@@ -97,7 +103,12 @@ pub(crate) fn replay(
 }
 
 /// The commits as they are taken together. A merge is left to a person.
-fn units(repository: &Repository, ahead: &str, name: &str) -> Result<Vec<Unit>, Stop> {
+fn units(
+    repository: &Repository,
+    ahead: &str,
+    name: &str,
+    are_signed: bool,
+) -> Result<Vec<Unit>, Stop> {
     let git = &repository.git;
     let mut units: Vec<Unit> = Vec::new();
     for id in ahead.lines() {
@@ -116,7 +127,11 @@ fn units(repository: &Repository, ahead: &str, name: &str) -> Result<Vec<Unit>, 
         };
         let parent = parent.clone();
         match units.last_mut() {
-            Some(unit) if unit.last == parent && unit.commit.is_ours() && commit.is_ours() => {
+            Some(unit)
+                if unit.last == parent
+                    && unit.commit.is_ours(are_signed)
+                    && commit.is_ours(are_signed) =>
+            {
                 unit.last = id.to_owned();
                 unit.commit = commit;
                 unit.count += 1;
@@ -175,7 +190,7 @@ fn write(git: &Git, object: &[u8]) -> Result<String, Stop> {
 }
 
 impl Commit {
-    fn parse(object: &[u8]) -> Self {
+    pub(crate) fn parse(object: &[u8]) -> Self {
         let end = object
             .windows(2)
             .position(|pair| pair == b"\n\n")
@@ -215,9 +230,9 @@ impl Commit {
         }
     }
 
-    /// Made by a sync of this agent, or of another one.
-    fn is_ours(&self) -> bool {
-        !self.is_signed
+    /// Made by a sync of this agent, or of another one. Signed ones are, where they are signed anew.
+    fn is_ours(&self, are_signed: bool) -> bool {
+        (are_signed || !self.is_signed)
             && self
                 .message
                 .trim_ascii_start()

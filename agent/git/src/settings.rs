@@ -10,7 +10,7 @@ use crate::{Git, Stop, nul_separated};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GitSettings(Vec<(String, String)>);
 
-pub(crate) const ASKED: &str = r"^(core\.(sshcommand|hookspath|excludesfile|attributesfile|ignorecase|ignorestat)|merge\..*\.driver|push\.(default|autosetupremote)|(remote|branch|url|hook|filter|include|includeif)\..*)$";
+pub(crate) const ASKED: &str = r"^(core\.(sshcommand|hookspath|excludesfile|attributesfile|ignorecase|ignorestat)|commit\.gpgsign|gpg\.(.*\.)?(format|program|defaultkeycommand)|user\.signingkey|merge\..*\.driver|push\.(default|autosetupremote|gpgsign)|(remote|branch|url|hook|filter|include|includeif)\..*)$";
 /// They go to the agent in a message, and to the next sync through a pipe; more than this is asked anew.
 const LONG: usize = 16 * 1024;
 

@@ -364,7 +364,8 @@ impl Conversation<'_> {
             if distance.behind > 0 {
                 let (from, onto) = route.onto(repository, &distance.head, tips)?;
                 distance.upstream = Some(onto);
-                let pulled = pull::pull(&turn, &from, &distance)?;
+                let sources: Vec<_> = route.found(tips).collect();
+                let pulled = pull::pull(&turn, &from, &distance, &sources)?;
                 distance = measure(pulled.head)?;
                 findings.is_to_be_committed |= pulled.is_to_be_committed;
             }

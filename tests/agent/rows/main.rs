@@ -10,9 +10,11 @@ mod held;
 mod owners;
 mod place;
 mod play;
+mod programs;
 mod records;
 mod refused;
 mod repository;
+mod your_git;
 
 use crate::play::{Row, play};
 

@@ -75,14 +75,14 @@ fn git_does_not_know_who_commits() {
         Row {
             name: "whoever has committed here before is the likeliest",
             set_up: NOBODY,
-            why: &["git does not know who you are: "],
+            why: &["git does not know who you are (user."],
             next: "git -C TOP config user.name Ann && git -C TOP config user.email ann@example.org",
             ..Row::TYPED
         },
         Row {
             name: "nobody has committed here yet",
             set_up: format!("{NOBODY} : >.git/logs/HEAD").leak(),
-            why: &["git does not know who you are: "],
+            why: &["git does not know who you are (user."],
             next: "git -C TOP config user.name 'Your Name' && git -C TOP config user.email you@example.org",
             ..Row::TYPED
         },
@@ -90,7 +90,7 @@ fn git_does_not_know_who_commits() {
             name: "and there is something to pull",
             set_up: "there 'echo x >x'; append bd-13; git commit -qam mine; git config --global --unset user.name; git config --global --unset user.email; \
                      git config --global user.useConfigOnly true",
-            why: &["git does not know who you are: "],
+            why: &["git does not know who you are (user."],
             next: "git -C TOP config user.name Ann && git -C TOP config user.email ann@example.org",
             ..Row::TYPED
         },
