@@ -6,7 +6,8 @@
 //! ([`program`]).
 //!
 //! The agent keeps the [`history`] of a database's syncs. It starts none while a [snapshot](unchanged) proves that
-//! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`].
+//! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`], and at its host
+//! ([`hosts`]). A database that talks to itself is slowed down ([`loops`]).
 //!
 //! Order ([`sync`]):
 //! 1. Where it is ([`repository`], [`find`]), whether anything is in [`progress`] or has its [`locks`], and what a sync
@@ -58,6 +59,7 @@ mod find;
 mod held;
 mod history;
 mod hooks;
+mod hosts;
 mod index;
 mod index_flags;
 mod join;
@@ -65,6 +67,7 @@ mod kept;
 mod known;
 mod left_out;
 mod locks;
+mod loops;
 mod merge;
 mod message;
 mod name_case;
@@ -114,10 +117,12 @@ use self::conversation::{GitOutput, KeptOutput, converse};
 pub use self::crowd::{FetchCrowd, FetchTurn, guess_host};
 use self::entries::TreeEntry;
 use self::held::Held;
-pub use self::history::{SyncHistory, SyncPlan, SyncResult};
+pub use self::history::{SyncHistory, SyncPlan, SyncResult, next_try};
+pub use self::hosts::{Asking, HostLimits, is_of_network};
 use self::index::IndexLock;
 pub use self::known::{KnownRepository, KnownUpstream};
 use self::left_out::LeftOut;
+pub use self::loops::{CommittedFiles, SyncTimes};
 pub use self::message::SyncMessage;
 use self::message::say;
 use self::names::{ExcludedNames, refuse_databases};

@@ -227,6 +227,14 @@ impl GitCall {
         }
     }
 
+    /// What it prints may come from a stranger: of a long text the middle is not kept.
+    pub(crate) fn of_strangers(self) -> Self {
+        Self {
+            kept: KeptOutput::BothEnds,
+            ..self
+        }
+    }
+
     pub(crate) fn beginnings(self) -> Self {
         Self {
             kept: KeptOutput::Beginnings(Beginnings::default()),

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::route::{Route, Tips};
 use crate::secrets::masked;
+use crate::upstream::tell_refusal;
 use crate::{
-    Distance, Event, Git, GitOutput, GitReason, HindranceKind, Part, Repository, Stop, SyncMessage,
-    Upstream, counted, escaped, held, hooks, join, say, short, to_type,
+    Asking, Distance, Event, Git, GitOutput, GitReason, HindranceKind, Part, Repository, Stop,
+    SyncMessage, Upstream, counted, escaped, held, hooks, join, say, short, to_type,
 };
 
 pub(crate) enum Pushed {
@@ -54,11 +55,14 @@ pub(crate) fn push(
     let lease = known.map(|known| format!("--force-with-lease={}:{known}", place.branch));
     let options = options.into_iter().chain(lease.as_deref());
     let args = ["push"].into_iter().chain(options);
+    say(&SyncMessage::Asks(Asking::Push));
     let answer = network
         .call(args.chain([place.remote.as_str(), &what]))
         .within(repository.request.for_the_network())
+        .of_strangers()
         .run()?;
     if !answer.status.success() {
+        tell_refusal(&answer);
         return failed(repository, network, route, distance, answer);
     }
     say(&SyncMessage::Reached);

@@ -233,6 +233,18 @@ impl FileStamp {
         all()
     }
 
+    /// When it was last changed, since 1970.
+    pub(crate) fn changed(&self) -> Duration {
+        let (seconds, nanos) = self.times[1];
+        let seconds = u64::try_from(seconds).unwrap_or_default();
+        Duration::new(seconds, u32::try_from(nanos).unwrap_or_default())
+    }
+
+    /// In bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Neither of its times is younger than that.
     fn is_older(&self, age: Duration, now: Duration) -> bool {
         let since = now.saturating_sub(age).as_secs();

@@ -222,7 +222,8 @@ impl Scheduler {
             return;
         }
         let now = Instant::now();
-        let marks = entry.take_marks(&self.work);
+        let mut marks = entry.take_marks(&self.work);
+        marks.changed = marks.changed && entry.told.is_news(now);
         let policy = &entry.subject.policy;
         // A command that takes and drops a lock must not make this spin.
         if is_busy {
@@ -233,6 +234,7 @@ impl Scheduler {
             entry.due.ended(now, policy.interval);
             entry.due.marked(marks, now, policy.debounce);
         }
+        entry.due.wake_at(entry.told.wakes(now));
         entry.state = CycleState::Waiting(None);
         if !self.is_ending && self.settings.mode != RunMode::Once {
             self.wait(number);

@@ -20,6 +20,7 @@ mod status;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
+use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -151,8 +152,10 @@ impl Scheduler {
         let audits_at_once = settings.mode == RunMode::Once;
         let (fleet, fleet_updates) =
             Fleet::new(typed.fleet.clone(), settings.mode == RunMode::Once);
-        let (fetches, fetch_requests) = Default::default();
+        let (fetches, fetch_requests, hosts) = Default::default();
         let work = CycleServices {
+            hosts,
+            seed: RandomState::new().hash_one(std::process::id()),
             audits_at_once,
             watch,
             trail,
@@ -275,7 +278,8 @@ impl Scheduler {
                 continue;
             };
             if matches!(entry.state, CycleState::Waiting(_)) {
-                let marks = entry.take_marks(&self.work);
+                let mut marks = entry.take_marks(&self.work);
+                marks.changed = marks.changed && entry.told.is_news(now);
                 let db = &entry.subject.database.dir;
                 trace!(
                     ?db,
@@ -316,9 +320,13 @@ impl Scheduler {
     fn fetch_all(&mut self) {
         self.work.fetch_requests.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
-        self.databases
-            .values_mut()
-            .for_each(|entry| entry.due.come_by(now));
+        for entry in self.databases.values_mut() {
+            entry.due.come_by(now);
+            if entry.state == CycleState::Running {
+                // That cycle has looked for requests already.
+                entry.due.once_more(now);
+            }
+        }
         let waiting = |(number, entry): (&usize, &ServedDatabase)| {
             matches!(entry.state, CycleState::Waiting(_)).then_some(*number)
         };
