@@ -4,6 +4,7 @@
 //! run at once as there are jobs.
 
 mod sync;
+mod upkeep;
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,6 +24,7 @@ use beadlock_trust::Owners;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+pub(crate) use self::upkeep::RunningUpkeep;
 use crate::audit::AuditTrail;
 use crate::command::{self, End};
 use crate::config::{AgentSettings, CycleAction, Policy, RunMode};

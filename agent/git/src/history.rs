@@ -11,6 +11,7 @@ use crate::clock::FetchClock;
 use crate::contents::ContentLook;
 use crate::loops::{LoopWatch, Pause, SyncTimes};
 use crate::unchanged::Snapshot;
+use crate::upkeep::{Upkeep, UpkeepClock};
 use crate::{
     Event, FetchPace, GitReason, Hindrance, HindranceKind, KnownRepository, LookedIndex, Network,
     SyncMessage, SyncReport,
@@ -64,6 +65,7 @@ pub struct SyncHistory {
     /// A notice of the sync that has just ended, for the log.
     notice: Option<String>,
     loops: LoopWatch,
+    upkeep: UpkeepClock,
     /// The host takes no pushes until then.
     paced: Option<Instant>,
     /// The time since the machine has started, with its sleep, at a moment of the clock that has none.
@@ -167,6 +169,14 @@ impl SyncHistory {
             Some(outage) => (outage.again, outage.tried) = (at, at),
             None => self.clock.postpone(at, now),
         }
+    }
+
+    /// What is to be tidied up in the repository now; it is begun.
+    pub fn takes_upkeep(&mut self, now: Instant) -> Option<Upkeep> {
+        self.known.as_ref()?;
+        let upkeep = self.upkeep.due(now)?;
+        self.upkeep.begun(now);
+        Some(upkeep)
     }
 
     /// Nothing can be pushed before `at`: others have their turns at the host.
@@ -489,6 +499,9 @@ impl SyncHistory {
             SyncMessage::CommittedFiles(files) => Some(&**files),
             _ => None,
         });
+        if let Some(committed) = committed {
+            self.upkeep.add(committed.loose);
+        }
         let notice = self.loops.ended(times, is_active, committed);
         self.notice = notice.or(self.notice.take());
         if let Some(outage) = &mut self.outage

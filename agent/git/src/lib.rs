@@ -7,7 +7,8 @@
 //!
 //! The agent keeps the [`history`] of a database's syncs. It starts none while a [snapshot](unchanged) proves that
 //! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`], and at its host
-//! ([`hosts`]). A database that talks to itself is slowed down ([`loops`]).
+//! ([`hosts`]). A database that talks to itself is slowed down ([`loops`]). What syncs leave is packed beside them
+//! ([`upkeep`]).
 //!
 //! Order ([`sync`]):
 //! 1. Where it is ([`repository`], [`find`]), whether anything is in [`progress`] or has its [`locks`], and what a sync
@@ -99,6 +100,7 @@ mod tree;
 mod truth;
 mod turn;
 mod unchanged;
+mod upkeep;
 mod upstream;
 mod versions;
 mod walk;
@@ -139,6 +141,7 @@ use self::stop::{Stop, counted, steady, typed_all};
 use self::travel::{Move, move_branch, short};
 use self::turn::{SyncTurn, remove};
 pub use self::unchanged::{Snapshot, Subjects};
+pub use self::upkeep::Upkeep;
 use self::upstream::{Distance, Upstream};
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
@@ -148,6 +151,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     program::prepare(request.is_timed);
+    if let Some(upkeep) = request.upkeep {
+        let _ = upkeep::run(&request, upkeep);
+        return ExitCode::SUCCESS;
+    }
     sync::report(request);
     say(&SyncMessage::Done);
     ExitCode::SUCCESS

@@ -386,7 +386,7 @@ mod tests {
                 }
                 due = None;
                 if self.watch.pause(self.instant(now)).is_none() {
-                    let seen: Vec<u64> = waiting.drain(..).collect();
+                    let seen: Vec<u64> = std::mem::take(&mut waiting);
                     self.sync(&seen[seen.len() - 1..], None);
                     sync = Some(now);
                 }

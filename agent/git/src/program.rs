@@ -51,6 +51,16 @@ const SETTINGS: [&str; 12] = [
     "http.lowSpeedTime=30",
 ];
 
+/// Settings for a call that tidies up. A git that does not know one of them ignores it.
+const TIDYING: [&str; 6] = [
+    "gc.autoDetach=false",
+    "maintenance.autoDetach=false",
+    "core.fsmonitor=false",
+    "core.quotePath=false",
+    "pack.threads=1",
+    "pack.windowMemory=256m",
+];
+
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
     pub(crate) dir: PathBuf,
@@ -143,6 +153,19 @@ impl Git {
     }
 
     pub(crate) fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> GitCall {
+        self.call_with(&SETTINGS, args)
+    }
+
+    /// A call that tidies up: in the foreground, with little memory, and by the settings of the user.
+    pub(crate) fn tidying<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> GitCall {
+        self.call_with(&TIDYING, args)
+    }
+
+    fn call_with<S: AsRef<OsStr>>(
+        &self,
+        settings: &[&str],
+        args: impl IntoIterator<Item = S>,
+    ) -> GitCall {
         let mut command = Command::new("git");
         for name in
             MISLEADING
@@ -170,7 +193,7 @@ impl Git {
             command.env("GIT_DIR", git_dir).env("GIT_WORK_TREE", tree);
         }
         command.current_dir(self.place()).arg("--no-pager");
-        command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+        command.args(settings.iter().flat_map(|setting| ["-c", setting]));
         command.args(args);
         GitCall {
             command,

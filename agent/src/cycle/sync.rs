@@ -97,6 +97,7 @@ pub(super) async fn sync(
         only_fetch: matches!(plan, SyncPlan::Fetch(_)),
         contents: told.looks_at_contents(),
         is_once: common.is_once,
+        upkeep: None,
         known: match plan {
             SyncPlan::Fetch(known) => Some(*known),
             _ => told.same_setup().cloned(),

@@ -11,7 +11,7 @@ use tracing::{Instrument, Span, debug, error, info};
 use super::checks::PATIENCE;
 use super::{CycleState, Scheduler};
 use crate::config::RunMode;
-use crate::cycle::{self, CheckResult, Subject};
+use crate::cycle::{self, CheckResult, RunningUpkeep, Subject};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::log::{self, own};
@@ -187,6 +187,7 @@ impl Scheduler {
         if matches!(outcome, Outcome::Failed(_) | Outcome::NotServed(_)) {
             self.search.doubt();
         }
+        self.keep_up(number, &outcome);
         if let Some(entry) = self.databases.get_mut(&number) {
             let took = entry.begun.elapsed();
             self.work.metrics.ended(&outcome, took);
@@ -209,6 +210,23 @@ impl Scheduler {
             );
         }
         self.next(number, is_busy);
+    }
+
+    /// Tidies up the repository of a database that has synced, when that is due; ends that when it is claimed.
+    fn keep_up(&mut self, number: usize, outcome: &Outcome) {
+        let is_claimed = !matches!(outcome, Outcome::Synced(_));
+        let is_over =
+            |upkeep: &RunningUpkeep| upkeep.has_ended() || is_claimed && upkeep.number == number;
+        self.upkeep = self.upkeep.take().filter(|upkeep| !is_over(upkeep));
+        let may_begin = !self.is_ending && !is_claimed && self.settings.mode != RunMode::Once;
+        if may_begin
+            && self.upkeep.is_none()
+            && let Some(entry) = self.databases.get_mut(&number)
+            && let Some(upkeep) = entry.told.git().takes_upkeep(Instant::now())
+        {
+            debug!(db = ?entry.subject.database.dir, ?upkeep, "tidies up the repository");
+            self.upkeep = RunningUpkeep::start(&entry.subject, upkeep);
+        }
     }
 
     /// Sets when the database comes again.

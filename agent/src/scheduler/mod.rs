@@ -43,7 +43,7 @@ pub(crate) use self::signals::Signals;
 use self::states::StateTimers;
 use crate::audit::AuditTrail;
 use crate::config::{AgentSettings, ArrivedDatabase, CommandLine, RunMode};
-use crate::cycle::{CheckResult, CycleServices, CycleSettings, Subject};
+use crate::cycle::{CheckResult, CycleServices, CycleSettings, RunningUpkeep, Subject};
 use crate::database::{Due, LoggedState};
 use crate::fleet::{Fleet, FleetUpdates};
 use crate::log::{self, own};
@@ -87,6 +87,8 @@ pub(crate) struct Scheduler {
     working: JoinSet<(Outcome, LoggedState)>,
     /// Whose task it is, also when it panics.
     tasks: HashMap<Id, usize>,
+    /// A repository is tidied up.
+    upkeep: Option<RunningUpkeep>,
     is_ending: bool,
     /// Until when checks are waited for.
     end_of_checks: Option<Instant>,
@@ -183,6 +185,7 @@ impl Scheduler {
             checking: VecDeque::new(),
             working: JoinSet::new(),
             tasks: HashMap::new(),
+            upkeep: None,
             is_ending: false,
             end_of_checks: None,
             said,
@@ -340,6 +343,7 @@ impl Scheduler {
     /// No new cycles; those that run, end.
     fn end(&mut self, signal: &str) {
         self.is_ending = true;
+        self.upkeep = None;
         let left = self.due.len() + self.ready.len() + self.checks.clear();
         self.has_missed |= left > 0;
         self.end_of_checks = Some(Instant::now() + LAST_CHECKS);
