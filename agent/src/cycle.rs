@@ -4,6 +4,7 @@
 //! run at once as there are jobs.
 
 mod sync;
+mod upkeep;
 
 use std::fs;
 use std::io;
@@ -17,11 +18,12 @@ use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::{Gate, OpenDirectory, Zombie, redirect, runner, system_words};
 use beadlock_checker::{Cycle, Decision, Entered, Options, Reason};
-use beadlock_git::{FetchCrowd, SyncPlan, SyncReport, SyncResult};
+use beadlock_git::{FetchCrowd, HostLimits, SyncPlan, SyncReport, SyncResult};
 use beadlock_trust::Owners;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+pub(crate) use self::upkeep::RunningUpkeep;
 use crate::audit::AuditTrail;
 use crate::command::{self, CommandLine, End};
 use crate::config::{AgentSettings, CycleAction, Policy, RunMode};
@@ -52,6 +54,10 @@ pub(crate) struct CycleServices {
     pub(crate) fetches: Arc<FetchCrowd>,
     /// How often all databases were to be fetched at once.
     pub(crate) fetch_requests: AtomicU64,
+    /// How often the hosts of the network are asked.
+    pub(crate) hosts: HostLimits,
+    /// By this its waits differ from those of other agents.
+    pub(crate) seed: u64,
 }
 
 /// What all cycles share until the next reload.

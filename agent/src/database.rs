@@ -19,11 +19,21 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_m
 /// The waits at a busy gate: this often this long, for as long as a release takes; then as above, from the second on.
 const GATE: (u32, Duration) = (16, Duration::from_millis(1));
 
+/// The waits after a change where none is configured: after one that comes alone, and after one of many. The parts of
+/// one change come within [`BURST`]; after [`QUIET`] without any, the next one is alone again.
+const DEBOUNCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
+const BURST: Duration = Duration::from_millis(250);
+const QUIET: Duration = Duration::from_secs(2);
+
 /// When the next cycle of a database is due, and why.
 #[derive(Debug)]
 pub(crate) struct Due {
     tick: Instant,
+    /// A time between two ticks at which there is something to do.
+    wake: Option<Instant>,
     change: Option<Instant>,
+    /// The first and the last of the changes that came without a pause.
+    changes: Option<(Instant, Instant)>,
     retry: Option<Instant>,
     retries: u32,
 }
@@ -32,7 +42,9 @@ impl Due {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             tick: now,
+            wake: None,
             change: None,
+            changes: None,
             retry: None,
             retries: 0,
         }
@@ -40,7 +52,7 @@ impl Due {
 
     /// The earliest time of all reasons.
     pub(crate) fn at(&self) -> Instant {
-        [self.change, self.retry]
+        [self.change, self.retry, self.wake]
             .into_iter()
             .flatten()
             .fold(self.tick, Instant::min)
@@ -53,20 +65,41 @@ impl Due {
             _ if is_due(self.retry) && self.retries > 0 => "retry",
             _ if is_due(self.retry) => "lock went away",
             _ if is_due(self.change) => "change",
+            _ if is_due(self.wake) => "its time",
             _ => "interval",
         }
     }
 
     /// Something happened while it was waiting. A lock that went away is due at once, and retried when its releaser
-    /// still has the gate; a change is due when nothing more has changed for `debounce`.
-    pub(crate) fn marked(&mut self, marks: Marks, now: Instant, debounce: Duration) {
+    /// still has the gate; a change is due when nothing more has changed for `debounce`, or for one of [`DEBOUNCE`].
+    pub(crate) fn marked(&mut self, marks: Marks, now: Instant, debounce: Option<Duration>) {
         if marks.changed {
-            self.change = Some(now + debounce);
+            self.change = Some(now + debounce.unwrap_or_else(|| self.wait_after_change(now)));
         }
         if marks.lock_gone {
             self.retry = Some(now);
             self.retries = 0;
         }
+    }
+
+    fn wait_after_change(&mut self, now: Instant) -> Duration {
+        let is_on = |(_, last): &(Instant, Instant)| now.saturating_duration_since(*last) < QUIET;
+        let (first, _) = self.changes.filter(is_on).unwrap_or((now, now));
+        self.changes = Some((first, now));
+        match now.saturating_duration_since(first) < BURST {
+            true => DEBOUNCE.0,
+            false => DEBOUNCE.1,
+        }
+    }
+
+    /// There is something to do at this time, whatever the ticks are.
+    pub(crate) fn wake_at(&mut self, at: Option<Instant>) {
+        self.wake = at;
+    }
+
+    /// Somebody asks for a cycle while one runs: another one follows.
+    pub(crate) fn once_more(&mut self, now: Instant) {
+        self.change = Some(now);
     }
 
     /// The interval has become shorter: the next tick is not later than this.
@@ -79,6 +112,7 @@ impl Due {
         self.leave_out_passed(now, interval);
         self.change = None;
         self.retry = None;
+        self.wake = None;
     }
 
     /// A cycle ended, and a lock went away meanwhile, perhaps the cycle's own. The next one must not wait for the tick,
@@ -150,6 +184,16 @@ impl LoggedState {
     /// The syncs of the database so far.
     pub(crate) fn git(&mut self) -> &mut SyncHistory {
         self.git.get_or_insert_default()
+    }
+
+    /// When a cycle has to come, if not at its interval.
+    pub(crate) fn wakes(&self, now: Instant) -> Option<Instant> {
+        self.git.as_ref().and_then(|git| git.wakes(now))
+    }
+
+    /// Whether a change that came between two cycles is a reason for one.
+    pub(crate) fn is_news(&mut self, now: Instant) -> bool {
+        self.git.as_mut().is_none_or(|git| git.is_news(now))
     }
 }
 

@@ -1,12 +1,15 @@
 //! What has changed under a database since the last commit, as git sees it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fs;
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::held::is_record_name;
 use crate::unchanged::{FileStamp, is_of_this_machine};
 use crate::{
-    ExcludedNames, Git, Held, LeftOut, Repository, Stop, as_path, index, refuse_databases, sqlite,
+    CommittedFiles, ExcludedNames, Git, Held, LeftOut, Repository, Stop, as_path, hooks, index,
+    refuse_databases, sqlite,
 };
 
 /// Paths from the top, without those that are never committed (but their removal from the index is here).
@@ -49,6 +52,50 @@ impl CommitSeen {
 }
 
 impl DatabaseChanges {
+    /// What a commit of them with this tree has in it.
+    pub(crate) fn committed(&self, repository: &Repository, tree: &str) -> CommittedFiles {
+        let all = self.present.iter().chain(&self.gone);
+        let file = |path: &[u8]| repository.git.dir.join(as_path(path));
+        let sizes = self.present.iter().enumerate().map(|(place, path)| {
+            let seen = self.stamps.get(place).cloned().flatten();
+            let stamp = seen.or_else(|| FileStamp::of(&file(path)));
+            (path, stamp.map_or(0, |stamp| stamp.size()))
+        });
+        let sizes: Vec<_> = sizes.collect();
+        // A directory was changed when a file was last taken out of it.
+        let gone = self.gone.iter().map(|path| {
+            let path = file(path);
+            let meta = fs::symlink_metadata(path.parent()?).ok()?;
+            meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()
+        });
+        let present = self.present.iter().enumerate();
+        let present = present.map(|(place, _)| Some(self.stamps.get(place)?.as_ref()?.changed()));
+        let written: Option<Vec<Duration>> = present.chain(gone).collect();
+        let written = written.unwrap_or_default();
+        let largest = sizes.iter().max_by_key(|(_, size)| *size);
+        let bytes: u64 = sizes.iter().map(|(_, size)| size).sum();
+        CommittedFiles {
+            shown: all
+                .clone()
+                .next()
+                .map(|path| repository.shown(path))
+                .unwrap_or_default(),
+            count: all.count() as u64,
+            written: written
+                .iter()
+                .min()
+                .copied()
+                .zip(written.iter().max().copied()),
+            tree: tree.to_owned(),
+            hooks: hooks::present(repository),
+            largest: largest.map_or_else(Default::default, |(path, size)| {
+                (repository.shown(path), *size)
+            }),
+            // With its trees and the commit. Texts are stored in about a quarter of their size.
+            loose: (self.present.len() as u64 + 3, bytes / 4),
+        }
+    }
+
     /// What was seen; what is `held` back is told elsewhere.
     pub(crate) fn seen(&self, held: &Held) -> CommitSeen {
         CommitSeen {

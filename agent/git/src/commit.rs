@@ -96,6 +96,9 @@ pub(crate) fn commit(
     }
     let has = |path: &[u8]| changes.present.iter().any(|present| present == path);
     versions::committed(repository, (&way.from, &way.to), has);
+    say(&SyncMessage::CommittedFiles(Box::new(
+        changes.committed(repository, &tree),
+    )));
     if let Some(stamp) = index_now(repository)
         && is_ready
         && looked.is_some_and(|looked| draft.of_index.as_ref() == Some(&looked.stamp))

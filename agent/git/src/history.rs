@@ -9,14 +9,22 @@ use tokio::time::Instant;
 
 use crate::clock::FetchClock;
 use crate::contents::ContentLook;
+use crate::loops::{LoopWatch, Pause, SyncTimes};
 use crate::unchanged::Snapshot;
+use crate::upkeep::{Upkeep, UpkeepClock};
 use crate::{
-    Event, FetchPace, Hindrance, HindranceKind, KnownRepository, LookedIndex, Network, SyncMessage,
-    SyncReport,
+    Event, FetchPace, GitReason, Hindrance, HindranceKind, KnownRepository, LookedIndex, Network,
+    SyncMessage, SyncReport,
 };
 
 /// The first and the longest wait before a remote that did not answer is asked again.
-const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
+const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
+
+/// After a change here it is asked at once, but not more often than this.
+const RETRY_AT_ONCE: Duration = Duration::from_secs(5);
+
+/// The clock that counts sleep may run ahead of the other by this.
+const DRIFT: Duration = Duration::from_secs(2);
 
 /// How often the log is told of tracked secrets.
 const WARNED: Duration = Duration::from_secs(24 * 3600);
@@ -54,6 +62,14 @@ pub struct SyncHistory {
     look: Option<ContentLook>,
     /// The next sync compares contents.
     contents: bool,
+    /// A notice of the sync that has just ended, for the log.
+    notice: Option<String>,
+    loops: LoopWatch,
+    upkeep: UpkeepClock,
+    /// The host takes no pushes until then.
+    paced: Option<Instant>,
+    /// The time since the machine has started, with its sleep, at a moment of the clock that has none.
+    awake: Option<(Duration, Instant)>,
 }
 
 /// The last sync that ran to its end.
@@ -71,6 +87,8 @@ pub struct SyncResult {
     pub report: SyncReport,
     /// Its line, where it must not, or could not, go on.
     pub refused: Option<String>,
+    /// How long until the remote is asked again, where it does not answer.
+    pub next_try: Option<Duration>,
 }
 
 /// What a cycle has to do.
@@ -90,8 +108,21 @@ struct RemoteOutage {
     /// What the reports say for as long as the remote is left alone.
     hindrance: Option<Hindrance>,
     since: Instant,
+    /// When it was last asked, and when it is asked again.
+    tried: Instant,
     again: Instant,
     tries: u32,
+    /// Something has changed here since.
+    has_news: bool,
+}
+
+impl RemoteOutage {
+    fn next(&self) -> Instant {
+        match self.has_news {
+            true => self.again.min(self.tried + RETRY_AT_ONCE),
+            false => self.again,
+        }
+    }
 }
 
 impl SyncHistory {
@@ -100,16 +131,66 @@ impl SyncHistory {
         self.known.as_deref()
     }
 
-    /// The next cycle fetches.
-    pub fn hurry(&mut self) {
+    /// The next cycle fetches, and commits what was to wait.
+    pub fn hurry(&mut self, now: Instant) {
         self.clock.hurry();
+        self.loops.hurry(now);
+    }
+
+    /// Something has changed in the database while no sync ran. Returns whether that is a reason for a cycle.
+    pub fn is_news(&mut self, now: Instant) -> bool {
+        self.loops.is_news(now)
+    }
+
+    /// The time since the machine has started, with its sleep. After a sleep the remote is asked at once.
+    pub fn awake(&mut self, boottime: Duration, now: Instant) {
+        let (then, at) = self
+            .awake
+            .replace((boottime, now))
+            .unwrap_or((boottime, now));
+        if boottime.saturating_sub(then) > now.saturating_duration_since(at) + DRIFT {
+            self.clock.slept();
+        }
+    }
+
+    /// When the next cycle has to come, if not at its interval.
+    pub fn wakes(&self, now: Instant) -> Option<Instant> {
+        let asks = match &self.outage {
+            Some(outage) => Some(outage.next()),
+            None => self.clock.wakes(),
+        };
+        let all = [asks, self.loops.wakes(), self.paced];
+        all.into_iter().flatten().filter(|at| *at > now).min()
+    }
+
+    /// The remote cannot be asked before `at`: others have their turns at its host.
+    pub fn wait_for_fetch(&mut self, at: Instant, now: Instant) {
+        match &mut self.outage {
+            Some(outage) => (outage.again, outage.tried) = (at, at),
+            None => self.clock.postpone(at, now),
+        }
+    }
+
+    /// What is to be tidied up in the repository now; it is begun.
+    pub fn takes_upkeep(&mut self, now: Instant) -> Option<Upkeep> {
+        self.known.as_ref()?;
+        let upkeep = self.upkeep.due(now)?;
+        self.upkeep.begun(now);
+        Some(upkeep)
+    }
+
+    /// Nothing can be pushed before `at`: others have their turns at the host.
+    pub fn wait_for_push(&mut self, at: Instant) {
+        self.paced = Some(at);
     }
 
     /// The agent was asked so often to fetch everything at once, also from remotes that did not answer.
     pub fn heed(&mut self, asked: u64, now: Instant) {
-        if self.clock.heed(asked)
-            && let Some(outage) = &mut self.outage
-        {
+        if !self.clock.heed(asked) {
+            return;
+        }
+        self.loops.hurry(now);
+        if let Some(outage) = &mut self.outage {
             outage.again = now;
         }
     }
@@ -129,15 +210,24 @@ impl SyncHistory {
         match &self.outage {
             None if self.clock.is_due(now) => Network::Use,
             None => Network::Push,
-            Some(outage) if outage.again <= now => Network::UseQuietly,
+            Some(outage) if outage.next() <= now => Network::UseQuietly,
             Some(_) => Network::Leave,
         }
     }
 
     /// What the next cycle has to do, with things as they are `seen` now.
     pub fn plan(&mut self, seen: Option<Snapshot>, now: Instant) -> SyncPlan {
+        if let (Some(outage), Some(last)) = (&mut self.outage, &self.last) {
+            outage.has_news |= last.differs(seen.as_ref());
+        }
         let is_due = matches!(self.network(now), Network::Use | Network::UseQuietly);
         let plan = self.plan_by(seen.as_ref(), is_due, now);
+        if plan == SyncPlan::Sync
+            && let Some(pause) = self.loops.pause(now)
+            && let Some(last) = &self.last
+        {
+            return SyncPlan::Rest(last.paused(pause));
+        }
         let is_same = |(before, at): &(Snapshot, Instant)| {
             seen.as_ref().is_some_and(|seen| before.proves_setup(seen))
                 && now.duration_since(*at) < TRUSTED
@@ -180,8 +270,9 @@ impl SyncHistory {
     }
 
     /// What is left to do where the remote cannot be asked just now.
-    pub fn without_fetch(&self) -> Option<SyncResult> {
-        self.last.as_ref().map(|last| last.again())
+    pub fn without_fetch(&self, now: Instant) -> Option<SyncResult> {
+        let last = self.last.as_ref()?;
+        Some(self.as_of(last.again(), now))
     }
 
     /// The repository, when it is still where the last sync has found it, and its settings are the same.
@@ -206,15 +297,44 @@ impl SyncHistory {
             .as_ref()
             .map(|hindrance| hindrance.reason)
         {
-            Some(reason) if !reason.needs_remote() => SyncPlan::Rest(last.again()),
+            Some(reason) if !reason.needs_remote() => SyncPlan::Rest(self.as_of(last.again(), now)),
             Some(reason) if !reason.is_lasting() => SyncPlan::Sync,
             Some(_) if is_due => SyncPlan::Sync,
             None if is_due && known.upstream.as_ref().is_some_and(|it| it.is_all) => {
                 SyncPlan::Fetch(known.clone())
             }
             None if is_due => SyncPlan::Sync,
-            _ => SyncPlan::Rest(last.again()),
+            _ => SyncPlan::Rest(self.as_of(last.again(), now)),
         }
+    }
+
+    /// A result at this moment: with how long ago the remote has told where it is, and when it is asked again.
+    fn as_of(&self, mut result: SyncResult, now: Instant) -> SyncResult {
+        let is_out = |hindrance: &Hindrance| {
+            matches!(
+                hindrance.reason,
+                GitReason::RemoteUnreachable | GitReason::CannotPush | GitReason::PushRefused
+            )
+        };
+        let outage = self.outage.as_ref();
+        let outage = outage.filter(|_| result.report.hindrance.as_ref().is_some_and(is_out));
+        result.next_try = outage.map(|outage| outage.next().saturating_duration_since(now));
+        if result.report.hindrance.is_none() && !self.clock.is_fresh(now) {
+            let remote = self
+                .known
+                .as_ref()
+                .and_then(|known| known.upstream.as_ref());
+            let remote = remote.map_or("the remote", |upstream| upstream.remote.as_str());
+            result.report.hindrance = Some(Hindrance {
+                kind: HindranceKind::Unreachable,
+                reason: GitReason::NotAsked,
+                why: format!(
+                    "{remote} has not been asked for too long; it is asked as soon as its host has a turn"
+                ),
+                next: None,
+            });
+        }
+        result
     }
 
     /// Takes the messages of a sync that has ended. Returns the lines to be logged now.
@@ -303,10 +423,12 @@ impl SyncHistory {
         &mut self,
         network: Network,
         messages: Vec<SyncMessage>,
-        now: Instant,
+        times: SyncTimes,
         pace: FetchPace,
     ) -> SyncResult {
+        let now = times.ended;
         let has_asked = messages.contains(&SyncMessage::Reached);
+        self.note_commit(network, &messages, times);
         let (mut result, mut known) = (SyncResult::default(), None);
         let (mut held, mut writing) = (None, String::new());
         for message in messages {
@@ -318,6 +440,7 @@ impl SyncHistory {
                 SyncMessage::Held(found) => held = Some(*found),
                 SyncMessage::Writing(found) => writing = found,
                 SyncMessage::Found(found) => known = Some(found),
+                SyncMessage::Committers(committers) => self.clock.saw(&committers, now),
                 SyncMessage::Report(report) => result.report = self.complete(network, report),
                 SyncMessage::Refused(line) => result.refused = Some(line),
                 _ => {}
@@ -330,6 +453,10 @@ impl SyncHistory {
             report.hindrance = held;
         }
         (report.left_out, report.left_out_count) = self.left_out.clone();
+        report.has_asked = has_asked;
+        if has_asked {
+            self.clock.told(now);
+        }
         if has_asked || matches!(network, Network::Use | Network::UseQuietly) {
             let was_here = |known: &KnownRepository| {
                 known
@@ -357,11 +484,52 @@ impl SyncHistory {
             result: result.clone(),
             before,
         }));
-        result
+        self.as_of(result, now)
+    }
+
+    /// What a sync has committed counts for loops, and for a remote that does not answer.
+    fn note_commit(&mut self, network: Network, messages: &[SyncMessage], times: SyncTimes) {
+        let is_active = messages.iter().any(|message| {
+            matches!(
+                message,
+                SyncMessage::Committed(_) | SyncMessage::Pulled(_) | SyncMessage::Pushed(_)
+            )
+        });
+        let committed = messages.iter().rev().find_map(|message| match message {
+            SyncMessage::CommittedFiles(files) => Some(&**files),
+            _ => None,
+        });
+        if let Some(committed) = committed {
+            self.upkeep.add(committed.loose);
+        }
+        let notice = self.loops.ended(times, is_active, committed);
+        self.notice = notice.or(self.notice.take());
+        if let Some(outage) = &mut self.outage
+            && network == Network::Leave
+        {
+            outage.has_news |= committed.is_some();
+        }
+    }
+
+    /// What the log is told of the sync that has just ended.
+    pub fn take_notice(&mut self) -> Option<String> {
+        let notice = self.notice.take()?;
+        Some(Event::Notice.line(notice))
     }
 
     /// A report, with what is known of a remote that this sync has left alone.
     fn complete(&mut self, network: Network, mut report: SyncReport) -> SyncReport {
+        let is_paced = self.paced.take().is_some() && network == Network::Leave;
+        if is_paced && report.hindrance.is_none() && report.unpushed.commits > 0 {
+            report.hindrance = Some(Hindrance {
+                kind: HindranceKind::NotPushing,
+                reason: GitReason::Paced,
+                why:
+                    "the host was pushed to 30 times within a minute, and has to wait for its turn"
+                        .to_owned(),
+                next: None,
+            });
+        }
         if network == Network::Leave && report.hindrance.is_none() {
             let hindrance = self
                 .outage
@@ -389,18 +557,47 @@ impl SyncHistory {
         let pause = first.saturating_mul(1 << tries.min(10)).min(longest);
         let is_news = last.is_none_or(|last| last.why != why);
         let (why, again, tries) = (why.to_owned(), now + pause, tries + 1);
+        let (tried, has_news) = (now, false);
         self.outage = Some(RemoteOutage {
             why: why.clone(),
             hindrance: None,
             since,
+            tried,
             again,
             tries,
+            has_news,
         });
-        is_news.then(|| format!("{why}; committing only, next try in {}", shown(pause)))
+        is_news.then(|| format!("{why}; committing only, {}", next_try(pause)))
     }
 }
 
+/// When a remote that does not answer is asked again.
+pub fn next_try(wait: Duration) -> String {
+    format!(
+        "next try in {}, at the next change, or on SIGUSR1",
+        shown(wait)
+    )
+}
+
 impl LastSync {
+    /// Something is not as it was before that sync.
+    fn differs(&self, seen: Option<&Snapshot>) -> bool {
+        let before = self.before.as_ref();
+        before.is_some_and(|(before, _)| seen.is_some_and(|seen| !before.proves(seen)))
+    }
+
+    /// The result while changes wait.
+    fn paused(&self, pause: Pause) -> SyncResult {
+        let mut result = self.again();
+        match pause {
+            Pause::Loop(hindrance) => {
+                result.report.hindrance.get_or_insert(hindrance);
+            }
+            Pause::Writing(file) => result.report.writing = file,
+        }
+        result
+    }
+
     /// The result of another sync that comes to the same.
     fn again(&self) -> SyncResult {
         let mut result = self.result.clone();
@@ -416,6 +613,26 @@ mod tests {
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
+    }
+
+    const PACE: FetchPace = FetchPace {
+        interval: Duration::from_secs(1),
+        fetch_interval: Some(Duration::from_secs(60)),
+        number: 0,
+        seed: 0,
+        doublings: 0,
+    };
+
+    fn times(ended: Instant) -> SyncTimes {
+        SyncTimes {
+            wall: (seconds(100), seconds(101)),
+            ended,
+        }
+    }
+
+    /// With the answer of the remote.
+    fn reached(messages: Vec<SyncMessage>) -> Vec<SyncMessage> {
+        [messages, vec![SyncMessage::Reached]].concat()
     }
 
     #[test]
@@ -521,16 +738,8 @@ mod tests {
             (vec![report(None)], None, "y"),
             (vec![look(&[]), report(None)], None, ""),
         ] {
-            let SyncResult { report, .. } = history.ended(
-                Network::Push,
-                messages,
-                now,
-                FetchPace {
-                    interval: seconds(1),
-                    fetch_interval: seconds(60),
-                    number: 0,
-                },
-            );
+            let SyncResult { report, .. } =
+                history.ended(Network::Use, reached(messages), times(now), PACE);
             assert_eq!(report.hindrance.map(|hindrance| hindrance.reason), reason);
             assert_eq!(report.left_out.join(" "), left_out);
             assert_eq!(report.left_out_count, report.left_out.len() as u64);
@@ -543,19 +752,20 @@ mod tests {
         let out = [SyncMessage::Unreachable(
             "Cannot reach origin: no route".to_owned(),
         )];
-        let line = "Cannot reach origin: no route; committing only, next try in 10s";
+        let line = "Cannot reach origin: no route; committing only, next try in 10s, at the next change, or on SIGUSR1";
         let mut now = begun;
         assert_eq!(history.network(now), Network::Use);
         assert_eq!(history.hear(Network::Use, &out, now), [line]);
-        for pause in [10, 20, 40, 80, 160, 320, 600, 600] {
+        for pause in [10, 20, 40, 60, 60, 60] {
             assert_eq!(history.network(now + seconds(pause - 1)), Network::Leave);
+            assert_eq!(history.wakes(now), Some(now + seconds(pause)));
             now += seconds(pause);
             assert_eq!(history.network(now), Network::UseQuietly);
             assert!(history.hear(Network::UseQuietly, &out, now).is_empty());
         }
         assert_eq!(
             history.hear(Network::UseQuietly, &[SyncMessage::Reached], now),
-            ["Reached it again after 30m 30s"]
+            ["Reached it again after 4m 10s"]
         );
         assert_eq!(history.network(now), Network::Use);
         assert_eq!(
@@ -564,6 +774,67 @@ mod tests {
             "a refused push"
         );
         assert_eq!(history.network(now), Network::Leave);
+        assert_eq!(history.wakes(now), Some(now + seconds(10)));
+        history.heed(1, now + seconds(1));
+        assert_eq!(history.network(now + seconds(1)), Network::UseQuietly);
+    }
+
+    #[test]
+    fn a_remote_that_does_not_answer_is_asked_after_each_change_but_not_more_often_than_each_5_s() {
+        let (mut history, mut now) = (SyncHistory::default(), Instant::now());
+        let out = |committed: bool| {
+            let mut messages = vec![SyncMessage::Unreachable("Cannot reach origin".to_owned())];
+            if committed {
+                messages.push(SyncMessage::CommittedFiles(Box::default()));
+            }
+            messages
+        };
+        history.hear(Network::Use, &out(true), now);
+        history.ended(Network::Use, out(true), times(now), PACE);
+        // A change a moment later is committed, and the remote is not asked yet.
+        now += seconds(1);
+        assert_eq!(history.network(now), Network::Leave);
+        let change = vec![SyncMessage::CommittedFiles(Box::default())];
+        history.ended(Network::Leave, change.clone(), times(now), PACE);
+        assert_eq!(history.network(now + seconds(3)), Network::Leave);
+        assert_eq!(history.wakes(now), Some(now + seconds(4)));
+        now += seconds(4);
+        assert_eq!(history.network(now), Network::UseQuietly);
+        history.hear(Network::UseQuietly, &out(false), now);
+        assert_eq!(
+            history.network(now + seconds(9)),
+            Network::Leave,
+            "without a change it waits"
+        );
+        history.ended(Network::Leave, change, times(now + seconds(9)), PACE);
+        assert_eq!(history.network(now + seconds(9)), Network::UseQuietly);
+    }
+
+    #[test]
+    fn an_answer_that_is_too_old_is_not_called_synced() {
+        let (mut history, now) = (SyncHistory::default(), Instant::now());
+        let clean = || reached(vec![SyncMessage::Report(SyncReport::default())]);
+        let reason = |result: SyncResult| result.report.hindrance.map(|hindrance| hindrance.reason);
+        let never = vec![SyncMessage::Report(SyncReport::default())];
+        let result = history.ended(Network::Push, never, times(now), PACE);
+        assert_eq!(reason(result), Some(GitReason::NotAsked));
+        let result = history.ended(Network::Use, clean(), times(now), PACE);
+        assert_eq!(reason(result), None);
+        let again = |history: &SyncHistory, later| {
+            reason(history.without_fetch(now + seconds(later)).unwrap())
+        };
+        assert_eq!(again(&history, 197), None, "three times 66 s");
+        assert_eq!(again(&history, 199), Some(GitReason::NotAsked));
+        history.awake(seconds(1000), now);
+        history.awake(seconds(1100), now + seconds(100));
+        assert_eq!(again(&history, 100), None);
+        history.awake(seconds(4700), now + seconds(101));
+        assert_eq!(
+            again(&history, 101),
+            Some(GitReason::NotAsked),
+            "it has slept"
+        );
+        assert_eq!(history.network(now + seconds(101)), Network::Use);
     }
 
     #[test]

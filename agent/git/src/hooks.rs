@@ -2,10 +2,25 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::known::expanded;
 use crate::secrets::masked;
 use crate::{GitOutput, GitReason, Part, Repository, Stop, escaped, to_type};
+
+/// The hooks that run in a sync, those that write most often first.
+const OF_A_SYNC: [&str; 9] = [
+    "post-commit",
+    "post-merge",
+    "post-checkout",
+    "pre-commit",
+    "prepare-commit-msg",
+    "commit-msg",
+    "pre-push",
+    "pre-rebase",
+    "reference-transaction",
+];
 
 /// Whether there may be such a hook: in the directory of hooks, or in the settings.
 pub(crate) fn may_be_there(repository: &Repository, hook: &str) -> Result<bool, Stop> {
@@ -17,6 +32,26 @@ pub(crate) fn may_be_there(repository: &Repository, hook: &str) -> Result<bool, 
         None => repository.common_dir.join("hooks"),
     };
     Ok(settings.have_hooks() || fs::symlink_metadata(dir.join(hook)).is_ok())
+}
+
+/// The hooks of these that are in the directory of hooks, for people.
+pub(crate) fn present(repository: &Repository) -> Vec<String> {
+    let Ok(settings) = repository.settings() else {
+        return Vec::new();
+    };
+    let top = &repository.git.dir;
+    let dir = match settings.get("core.hookspath") {
+        Some(dir) => expanded(dir, top),
+        None => Some(repository.common_dir.join("hooks")),
+    };
+    let is_there = |hook: &&str| {
+        let file = dir.as_ref().map(|dir| dir.join(hook));
+        file.is_some_and(|file| {
+            fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0)
+        })
+    };
+    let all = OF_A_SYNC.iter().filter(|hook| is_there(hook));
+    all.map(|hook| (*hook).to_owned()).collect()
 }
 
 fn run(

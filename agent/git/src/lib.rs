@@ -6,7 +6,9 @@
 //! ([`program`]).
 //!
 //! The agent keeps the [`history`] of a database's syncs. It starts none while a [snapshot](unchanged) proves that
-//! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`].
+//! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`], and at its host
+//! ([`hosts`]). A database that talks to itself is slowed down ([`loops`]). What syncs leave is packed beside them
+//! ([`upkeep`]).
 //!
 //! Order ([`sync`]):
 //! 1. Where it is ([`repository`], [`find`]), who may change what git is led by there ([`owners`]), whether anything is in [`progress`] or has its [`locks`], and what a sync
@@ -58,6 +60,7 @@ mod find;
 mod held;
 mod history;
 mod hooks;
+mod hosts;
 mod index;
 mod index_flags;
 mod join;
@@ -65,6 +68,7 @@ mod kept;
 mod known;
 mod left_out;
 mod locks;
+mod loops;
 mod merge;
 mod message;
 mod name_case;
@@ -99,6 +103,7 @@ mod tree;
 mod truth;
 mod turn;
 mod unchanged;
+mod upkeep;
 mod upstream;
 mod versions;
 mod walk;
@@ -117,10 +122,12 @@ use self::conversation::{GitOutput, KeptOutput, converse};
 pub use self::crowd::{FetchCrowd, FetchTurn, guess_host};
 use self::entries::TreeEntry;
 use self::held::Held;
-pub use self::history::{SyncHistory, SyncPlan, SyncResult};
+pub use self::history::{SyncHistory, SyncPlan, SyncResult, next_try};
+pub use self::hosts::{Asking, HostLimits, is_of_network};
 use self::index::IndexLock;
 pub use self::known::{KnownRepository, KnownUpstream};
 use self::left_out::LeftOut;
+pub use self::loops::{CommittedFiles, SyncTimes};
 pub use self::message::SyncMessage;
 use self::message::say;
 use self::names::{ExcludedNames, is_above, is_database_name, refuse_databases};
@@ -137,6 +144,7 @@ use self::stop::{Stop, counted, steady, typed_all};
 use self::travel::{Move, move_branch, short};
 use self::turn::{SyncTurn, remove};
 pub use self::unchanged::{Snapshot, Subjects};
+pub use self::upkeep::Upkeep;
 use self::upstream::{Distance, Upstream};
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
@@ -146,6 +154,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     program::prepare(request.is_timed);
+    if let Some(upkeep) = request.upkeep {
+        let _ = upkeep::run(&request, upkeep);
+        return ExitCode::SUCCESS;
+    }
     sync::report(request);
     say(&SyncMessage::Done);
     ExitCode::SUCCESS

@@ -99,7 +99,13 @@ fn judge(lock: &FileStamp, clocks: &Clocks, noted: Option<&NotedLock>) -> LockLi
     let Some(boot) = &clocks.boot else {
         return LockLife::Unknown;
     };
-    if lock.changed().saturating_add(MARGIN) >= clocks.booted() {
+    if lock
+        .changed()
+        .as_secs()
+        .cast_signed()
+        .saturating_add(MARGIN)
+        >= clocks.booted()
+    {
         return LockLife::Unknown;
     }
     let is_unchanged = noted.is_some_and(|noted| {

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::secrets::masked;
-use crate::{Hindrance, KnownRepository, LookedIndex, SyncReport};
+use crate::{Asking, CommittedFiles, Hindrance, KnownRepository, LookedIndex, SyncReport};
 
 /// An event of a sync, with its text for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,8 @@ pub enum SyncMessage {
     Output(String),
     /// Changes of the database were committed.
     Committed(String),
+    /// What was committed: it shows whether the database talks to itself.
+    CommittedFiles(Box<CommittedFiles>),
     /// Commits of the upstream were pulled.
     Pulled(String),
     /// Commits were pushed.
@@ -38,6 +40,12 @@ pub enum SyncMessage {
     Writing(String),
     /// In this index no tracked file of the database is one that must not be: the next sync need not look again.
     Looked(LookedIndex),
+    /// The remote is being asked.
+    Asks(Asking),
+    /// The host refuses to be asked, or asks for less.
+    HostRefuses,
+    /// Who has committed what the remote has, as hashes.
+    Committers(Vec<u32>),
     /// The remote has answered.
     Reached,
     /// The remote does not answer, or refuses what it is given: to be tried again later.

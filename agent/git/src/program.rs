@@ -62,6 +62,16 @@ fn is_of_an_editor() -> bool {
     env::var_os("VSCODE_GIT_IPC_HANDLE").is_some()
 }
 
+/// Settings for a call that tidies up. A git that does not know one of them ignores it.
+const TIDYING: [&str; 6] = [
+    "gc.autoDetach=false",
+    "maintenance.autoDetach=false",
+    "core.fsmonitor=false",
+    "core.quotePath=false",
+    "pack.threads=1",
+    "pack.windowMemory=256m",
+];
+
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
     pub(crate) dir: PathBuf,
@@ -154,6 +164,19 @@ impl Git {
     }
 
     pub(crate) fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> GitCall {
+        self.call_with(&SETTINGS, args)
+    }
+
+    /// A call that tidies up: in the foreground, with little memory, and by the settings of the user.
+    pub(crate) fn tidying<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> GitCall {
+        self.call_with(&TIDYING, args)
+    }
+
+    fn call_with<S: AsRef<OsStr>>(
+        &self,
+        settings: &[&str],
+        args: impl IntoIterator<Item = S>,
+    ) -> GitCall {
         let mut command = Command::new("git");
         for name in MISLEADING.iter().chain(&OF_A_PERSON) {
             command.env_remove(name);
@@ -180,7 +203,7 @@ impl Git {
             command.env("GIT_DIR", git_dir).env("GIT_WORK_TREE", tree);
         }
         command.current_dir(self.place()).arg("--no-pager");
-        command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+        command.args(settings.iter().flat_map(|setting| ["-c", setting]));
         command.args(args);
         GitCall {
             command,
@@ -233,6 +256,14 @@ impl GitCall {
     pub(crate) fn within(self, bound: Duration) -> Self {
         Self {
             bound: Some(bound),
+            ..self
+        }
+    }
+
+    /// What it prints may come from a stranger: of a long text the middle is not kept.
+    pub(crate) fn of_strangers(self) -> Self {
+        Self {
+            kept: KeptOutput::BothEnds,
             ..self
         }
     }

@@ -6,9 +6,10 @@ use std::ffi::OsString;
 use crate::route::{Route, Tips};
 use crate::secrets::masked;
 use crate::signing::{self, Quiet};
+use crate::upstream::tell_refusal;
 use crate::{
-    Distance, Event, Git, GitOutput, GitReason, HindranceKind, Part, Repository, Stop, SyncMessage,
-    Upstream, counted, escaped, held, hooks, join, say, short, to_type,
+    Asking, Distance, Event, Git, GitOutput, GitReason, HindranceKind, Part, Repository, Stop,
+    SyncMessage, Upstream, counted, escaped, held, hooks, join, say, short, to_type,
 };
 
 pub(crate) enum Pushed {
@@ -63,8 +64,13 @@ pub(crate) fn push(
     if quiet.is_some() {
         call = Quiet::in_environment(call);
     }
-    let answer = call.within(repository.request.for_the_network()).run()?;
+    say(&SyncMessage::Asks(Asking::Push));
+    let answer = call
+        .within(repository.request.for_the_network())
+        .of_strangers()
+        .run()?;
     if !answer.status.success() {
+        tell_refusal(&answer);
         return failed(repository, network, route, distance, answer);
     }
     say(&SyncMessage::Reached);

@@ -106,6 +106,12 @@ pub enum GitReason {
     Ignored,
     /// A record file is a link: what it leads to is not in git.
     Link,
+    /// Each sync makes something write into the database: it waits before it commits that.
+    Loop,
+    /// The remote has not told for too long where it is.
+    NotAsked,
+    /// The host takes no more pushes for a moment.
+    Paced,
     /// What a filter gives back is not what it was given.
     Filter,
     /// A file is for git-lfs, which is not set up here.
@@ -174,6 +180,9 @@ impl GitReason {
             Self::NothingInGit => "nothing_in_git",
             Self::Ignored => "ignored",
             Self::Link => "link",
+            Self::Loop => "loop",
+            Self::NotAsked => "not_asked",
+            Self::Paced => "paced",
             Self::Filter => "filter",
             Self::Lfs => "lfs",
             Self::NameCase => "name_case",
@@ -241,6 +250,9 @@ impl GitReason {
             | Self::Neighbour
             | Self::Raced
             | Self::NotAtPlace
+            | Self::Loop
+            | Self::NotAsked
+            | Self::Paced
             | Self::Io
             | Self::TimedOut => false,
         }
@@ -301,6 +313,9 @@ impl GitReason {
             | Self::NameCase
             | Self::NestedRepository
             | Self::NotAtPlace
+            | Self::Loop
+            | Self::NotAsked
+            | Self::Paced
             | Self::Io
             | Self::TimedOut => true,
         }
@@ -318,7 +333,7 @@ mod tests {
     use super::*;
 
     /// Every word, whether it is lasting, and whether it needs the remote.
-    const WORDS: [(&str, bool, bool); 54] = [
+    const WORDS: [(&str, bool, bool); 57] = [
         ("no_repository", true, true),
         ("detached_head", true, true),
         ("no_commit", true, true),
@@ -366,6 +381,9 @@ mod tests {
         ("nothing_in_git", true, true),
         ("ignored", true, true),
         ("link", true, true),
+        ("loop", false, true),
+        ("not_asked", false, true),
+        ("paced", false, true),
         ("filter", true, true),
         ("lfs", true, true),
         ("name_case", true, true),

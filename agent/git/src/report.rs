@@ -13,6 +13,9 @@ pub struct SyncReport {
     pub behind: u64,
     /// This sync has pushed something.
     pub has_pushed: bool,
+    /// The remote has told in this sync where it is.
+    #[serde(default)]
+    pub has_asked: bool,
     /// Why not everything is at the remote, and everything of the remote here; `None`: nothing is missing.
     pub hindrance: Option<Hindrance>,
     /// Files that are not committed because of what they are, from the top, sorted, escaped for people; of many the

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::{runner, sys};
 use serde::{Deserialize, Serialize};
 
-use crate::{GitReason, KnownRepository, LookedIndex, Stop};
+use crate::{GitReason, KnownRepository, LookedIndex, Stop, Upkeep};
 
 /// The hidden first argument: the agent hands the rest to [`main`](crate::main) before it reads any command line.
 pub const ARGUMENT: &str = "__sync-git";
@@ -59,6 +59,9 @@ pub struct SyncRequest {
     /// No other cycle of this agent comes: `--once`.
     #[serde(default)]
     pub is_once: bool,
+    /// Not a sync: the repository is tidied up.
+    #[serde(default)]
+    pub upkeep: Option<Upkeep>,
     /// The sync says how long each call of git has taken.
     pub is_timed: bool,
     /// When the sync began; `None` in the agent.
@@ -67,6 +70,26 @@ pub struct SyncRequest {
 }
 
 impl SyncRequest {
+    /// A request to tidy up the repository around a database.
+    pub fn to_tidy(dir: PathBuf, upkeep: Upkeep, timeout: Duration) -> Self {
+        Self {
+            dir,
+            allow_worktree: true,
+            any_owner: false,
+            network: Network::Leave,
+            timeout,
+            own_files: Vec::new(),
+            looked: None,
+            known: None,
+            only_fetch: false,
+            contents: false,
+            is_once: false,
+            upkeep: Some(upkeep),
+            is_timed: false,
+            begun: None,
+        }
+    }
+
     /// The command line of the sync's process: this program, with [`ARGUMENT`]. The process must inherit `pipe`, out of
     /// which it reads [`Self::text`].
     pub fn command(&self, pipe: BorrowedFd<'_>) -> Vec<OsString> {
@@ -109,6 +132,7 @@ impl SyncRequest {
             only_fetch: false,
             contents: false,
             is_once: false,
+            upkeep: None,
             is_timed: false,
             begun: None,
         }
@@ -183,6 +207,7 @@ mod tests {
                 only_fetch: is_first,
                 contents: is_first,
                 is_once: is_first,
+                upkeep: is_first.then_some(Upkeep::Pack),
                 is_timed: is_first,
                 begun: None,
             };

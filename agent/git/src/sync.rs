@@ -147,6 +147,7 @@ impl Findings {
             };
             ended = conversation.exchange(self, head, known).and(ended);
         }
+        self.tell_committers(repository, &route)?;
         if ended.is_ok() && self.report.unpushed.commits == 0 {
             ended = prove(repository, &route, &seen);
         }
@@ -163,6 +164,25 @@ impl Findings {
             self.upstream = Some(known);
         }
         ended
+    }
+
+    /// Tells the agent who has committed what came to the remote since the last sync. Where nothing came but the commit
+    /// of this sync, no git is asked.
+    fn tell_committers(&self, repository: &Repository, route: &Route) -> Result<(), Stop> {
+        let request = &repository.request;
+        let Some(tip) = repository.commit_of(&route.first().tracking)? else {
+            return Ok(());
+        };
+        let known = request.known.as_ref();
+        let known = known.and_then(|known| known.upstream.as_ref());
+        let before = known.map(|upstream| upstream.commit.as_str());
+        let is_ours = |(parent, new): &(String, String)| *new == tip && before == Some(parent);
+        let is_known = before == Some(&tip) || self.sole.as_ref().is_some_and(is_ours);
+        if !request.is_once && !is_known {
+            let committers = upstream::committers(&repository.git, &tip, before);
+            say(&SyncMessage::Committers(committers));
+        }
+        Ok(())
     }
 
     fn measure(

@@ -233,15 +233,22 @@ impl FileStamp {
         all()
     }
 
-    /// When it was last changed in any way, in Unix seconds.
-    pub(crate) fn changed(&self) -> i64 {
-        self.times[1].0
-    }
-
     /// Whether it is the same file with the same content, under another name.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         let [written, _] = self.times;
         (self.owner, self.size, written) == (other.owner, other.size, other.times[0])
+    }
+
+    /// When it was last changed, since 1970.
+    pub(crate) fn changed(&self) -> Duration {
+        let (seconds, nanos) = self.times[1];
+        let seconds = u64::try_from(seconds).unwrap_or_default();
+        Duration::new(seconds, u32::try_from(nanos).unwrap_or_default())
+    }
+
+    /// In bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
     }
 
     /// Neither of its times is younger than that.

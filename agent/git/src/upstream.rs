@@ -1,13 +1,15 @@
 //! A branch of a remote: the one that a branch follows, or the one that it is pushed to.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::HindranceKind::{NotPushing, Unreachable};
+use crate::hosts::is_refused;
 use crate::place::{Place, UpstreamSetting};
 use crate::secrets::masked;
 use crate::{
-    BranchHead, Event, Git, GitOutput, GitReason, GitSettings, KnownUpstream, Network, Part,
-    Repository, Stop, SyncMessage, Unpushed, escaped, say, steady, to_type,
+    Asking, BranchHead, Event, Git, GitOutput, GitReason, GitSettings, KnownUpstream, Network,
+    Part, Repository, Stop, SyncMessage, Unpushed, escaped, say, steady, to_type,
 };
 
 /// A branch of a remote that this branch follows or is pushed to, and its copy here.
@@ -28,6 +30,8 @@ pub(crate) struct Upstream {
 
 /// Where the copies are of what no fetch refspec names: the place, where it is pushed to by another URL.
 const OWN: &str = "refs/beadlock/place/";
+/// So many committers are told. The message is a line of bounded length.
+const MOST_COMMITTERS: usize = 600;
 /// What a URL is called for git. A remote of this name has the settings of one call alone.
 const ASKED: &str = "beadlock-place";
 /// The settings of a remote by which it is reached.
@@ -221,6 +225,7 @@ impl Upstream {
                 Some(_) => Err(self.gone(repository)),
             };
         }
+        tell_refusal(&answer);
         if request.network != Network::UseQuietly {
             answer.show();
         }
@@ -270,8 +275,9 @@ impl Upstream {
 
     fn ask(&self, repository: &Repository, git: &Git, args: &[&str]) -> Result<GitOutput, Stop> {
         let bound = repository.request.for_the_network();
+        say(&SyncMessage::Asks(Asking::Fetch));
         let call = git.call(args).with_settings(&self.settings);
-        call.within(bound).run()
+        call.within(bound).of_strangers().run()
     }
 
     /// The remote cannot be used now: the line of `event`, in the words of git or of the remote.
@@ -296,6 +302,42 @@ impl Upstream {
         };
         Stop::unreachable(event, kind, reason, format_args!("{remote}: {words}"), why)
     }
+}
+
+/// Tells the agent when the host refuses to be asked, or asks for less.
+pub(crate) fn tell_refusal(answer: &GitOutput) {
+    if is_refused(&answer.said()) {
+        say(&SyncMessage::HostRefuses);
+    }
+}
+
+/// Who has committed what a remote has in `tip` and not in `before`, or all of it, within the last hour: as hashes.
+pub(crate) fn committers(git: &Git, tip: &str, before: Option<&str>) -> Vec<u32> {
+    let mut args = vec![
+        "rev-list".to_owned(),
+        "--since=1.hour.ago".to_owned(),
+        "--max-count=10000".to_owned(),
+        "--no-commit-header".to_owned(),
+        "--format=%cn <%ce>".to_owned(),
+        tip.to_owned(),
+    ];
+    args.extend(before.map(|before| format!("^{before}")));
+    args.push("--".to_owned());
+    let Ok(answer) = git.call(args).run() else {
+        return Vec::new();
+    };
+    let hash = |name: &[u8]| {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        (hasher.finish() >> 32) as u32
+    };
+    let all: BTreeSet<u32> = answer
+        .stdout
+        .split(|byte| *byte == b'\n')
+        .filter(|name| !name.is_empty())
+        .map(hash)
+        .collect();
+    all.into_iter().take(MOST_COMMITTERS).collect()
 }
 
 /// What is known here of the commits that wait, in whatever state the repository is: those of the upstream's tracking

@@ -268,7 +268,7 @@ pub(crate) mod tests {
         let (policy, agent) = said.alone();
         assert!(policy.allow_worktree && policy.reap_proven_dead && agent.allow_foreign_owner);
         let (mut below, mut whole) = (policy.clone(), agent.clone());
-        (below.debounce, whole.log_keep) = (std::time::Duration::ZERO, 9);
+        (below.debounce, whole.log_keep) = (Some(std::time::Duration::ZERO), 9);
         assert_eq!(
             (
                 below.clone().overridden([&typed.given]),
@@ -302,8 +302,8 @@ pub(crate) mod tests {
             .alone()
             .0;
         assert_eq!(
-            [policy.interval, policy.debounce],
-            [crate::config::options::LONGEST; 2]
+            [Some(policy.interval), policy.debounce],
+            [Some(crate::config::options::LONGEST); 2]
         );
     }
 }

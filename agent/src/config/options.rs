@@ -35,16 +35,22 @@ pub(crate) struct Policy {
     #[arg(default_value = "5s", display_order = 5)]
     #[serde(serialize_with = "print::duration")]
     pub(crate) interval: Duration,
-    /// How long nothing more must change before a change starts a cycle [default: 500ms]
+    /// How long nothing more must change before a change starts a cycle [default: 100ms, and 500ms for one of many]
     #[arg(long, value_name = "DUR", value_parser = at_most_a_year, env = "BEADLOCK_AGENT_DEBOUNCE")]
-    #[arg(default_value = "500ms", display_order = 6)]
-    #[serde(serialize_with = "print::duration")]
-    pub(crate) debounce: Duration,
-    /// The time between two fetches of a database through git; what is committed is pushed at once [default: 1m]
+    #[arg(display_order = 6)]
+    #[serde(
+        serialize_with = "print::some_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) debounce: Option<Duration>,
+    /// The time between two fetches of a database through git [default: 10s while the remote moves, at last 5m]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_FETCH_INTERVAL")]
-    #[arg(default_value = "1m", display_order = 9)]
-    #[serde(serialize_with = "print::duration")]
-    pub(crate) fetch_interval: Duration,
+    #[arg(display_order = 9)]
+    #[serde(
+        serialize_with = "print::some_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) fetch_interval: Option<Duration>,
     /// What a cycle does without --exec [default: git]
     #[arg(long, value_name = "ACTION", value_enum, env = "BEADLOCK_AGENT_ACTION")]
     #[arg(default_value = "git", display_order = 9)]

@@ -82,6 +82,18 @@ pub(super) fn duration<S: Serializer>(duration: &Duration, to: S) -> Result<S::O
     ))
 }
 
+/// A duration that is given.
+#[expect(clippy::ref_option, reason = "serde hands a reference")]
+pub(super) fn some_duration<S: Serializer>(
+    given: &Option<Duration>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match given {
+        Some(given) => duration(given, to),
+        None => to.serialize_none(),
+    }
+}
+
 /// The name that the command line has for the value.
 pub(super) fn name<S: Serializer>(value: &impl ValueEnum, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(

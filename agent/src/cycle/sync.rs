@@ -9,8 +9,9 @@ use std::time::Duration;
 use beadlock_checker::Cycle;
 use beadlock_checker::internal::facts;
 use beadlock_git::{
-    FetchPace, FetchTurn, HindranceKind, Network, Snapshot, Subjects, SyncHistory, SyncMessage,
-    SyncPlan, SyncReport, SyncRequest, SyncResult, guess_host,
+    Asking, FetchPace, FetchTurn, HindranceKind, Network, Snapshot, Subjects, SyncHistory,
+    SyncMessage, SyncPlan, SyncReport, SyncRequest, SyncResult, SyncTimes, guess_host,
+    is_of_network, next_try,
 };
 use beadlock_trust::Owners;
 use tokio::task::spawn_blocking;
@@ -37,9 +38,10 @@ pub(super) fn plan(
     let now = Instant::now();
     let is_skipped = told.streak.running().is_some();
     let git = told.git();
+    git.awake(facts::boottime(), now);
     git.heed(services.fetch_requests.load(Ordering::Relaxed), now);
     if is_skipped {
-        git.hurry();
+        git.hurry(now);
     }
     let time = Duration::try_from(facts::now().0).unwrap_or_default();
     let seen = git.known().and_then(|repository| {
@@ -76,22 +78,16 @@ pub(super) async fn sync(
         policy,
         common,
     } = subject;
-    let (mut network, plan) = (
-        told.network(Instant::now()),
-        told.plan_again(Instant::now()),
-    );
-    let turn = match network {
-        Network::Use | Network::UseQuietly => fetch_turn(services, subject, told).await,
-        Network::Push | Network::Leave => None,
-    };
-    if turn.is_none() && network == Network::Use {
-        // Others fetch from there; the next cycle tries again.
-        if let SyncPlan::Fetch(_) = plan
-            && let Some(result) = told.without_fetch()
-        {
-            return CycleWork::of(&result, None);
-        }
-        network = Network::Push;
+    let begun = Instant::now();
+    let plan = told.plan_again(begun);
+    let host = host(subject, told);
+    let (network, turn) = network(services, subject, told, (host.as_deref(), &plan)).await;
+    // Others fetch from there.
+    if let SyncPlan::Fetch(_) = plan
+        && turn.is_none()
+        && let Some(result) = told.without_fetch(begun)
+    {
+        return CycleWork::of(&result, None);
     }
     let request = SyncRequest {
         dir: database.dir.clone(),
@@ -104,6 +100,7 @@ pub(super) async fn sync(
         only_fetch: matches!(plan, SyncPlan::Fetch(_)),
         contents: told.looks_at_contents(),
         is_once: common.is_once,
+        upkeep: None,
         known: match plan {
             SyncPlan::Fetch(known) => Some(*known),
             _ => told.same_setup().cloned(),
@@ -111,8 +108,20 @@ pub(super) async fn sync(
         is_timed: tracing::enabled!(tracing::Level::DEBUG),
         begun: None,
     };
+    let wall = wall();
+    let of_network = host.as_deref().filter(|host| is_of_network(host));
     let mut messages = Vec::new();
     let on_line = |line: &str| match SyncMessage::parse(line) {
+        SyncMessage::Asks(asking) => {
+            if let Some(host) = of_network {
+                services.hosts.asked(host, asking, Instant::now());
+            }
+        }
+        SyncMessage::HostRefuses => {
+            if let Some(host) = of_network {
+                services.hosts.refuses(host, Instant::now());
+            }
+        }
         SyncMessage::Output(text) => log::output(*number, &text),
         SyncMessage::Committed(text) | SyncMessage::Pulled(text) | SyncMessage::Pushed(text) => {
             log::line(*number, own::worded(text));
@@ -134,7 +143,16 @@ pub(super) async fn sync(
         log::line(*number, own::worded(line));
     }
     if end == End::Complete && messages.contains(&SyncMessage::Done) {
-        return CycleWork::of(&told.ended(network, messages, now, pace(subject)), runner);
+        let times = SyncTimes {
+            wall: (wall, self::wall()),
+            ended: now,
+        };
+        let pace = pace(services, subject, of_network);
+        let result = told.ended(network, messages, times, pace);
+        if let Some(notice) = told.take_notice() {
+            log::line(*number, own::worded(notice));
+        }
+        return CycleWork::of(&result, runner);
     }
     told.lost();
     let end = match end {
@@ -162,39 +180,86 @@ fn command_of(request: &SyncRequest) -> io::Result<CommandLine> {
     })
 }
 
-/// How often the remote of a database is asked.
-fn pace(Subject { number, policy, .. }: &Subject) -> FetchPace {
+/// The time since 1970, as files have it.
+fn wall() -> Duration {
+    Duration::try_from(facts::now().0).unwrap_or_default()
+}
+
+/// How often the remote of a database is asked; `host` is one of the network.
+fn pace(services: &CycleServices, subject: &Subject, host: Option<&str>) -> FetchPace {
+    let Subject { number, policy, .. } = subject;
+    let now = Instant::now();
     FetchPace {
         interval: policy.interval,
         fetch_interval: policy.fetch_interval,
         number: *number,
+        seed: services.seed,
+        doublings: host.map_or(0, |host| services.hosts.doublings(host, now)),
     }
 }
 
-/// A turn among those that fetch. The first fetch waits for it: until then nothing is known of the remote.
-async fn fetch_turn(
+/// The host of the remote, or the path where it lies.
+fn host(subject: &Subject, told: &SyncHistory) -> Option<String> {
+    match told.known() {
+        Some(known) => known.host(),
+        None => guess_host(&subject.database.dir),
+    }
+}
+
+/// What a sync may ask of the remote, and its turn among those that fetch.
+async fn network(
     services: &CycleServices,
     subject: &Subject,
-    told: &SyncHistory,
-) -> Option<FetchTurn> {
+    told: &mut SyncHistory,
+    (host, plan): (Option<&str>, &SyncPlan),
+) -> (Network, Option<FetchTurn>) {
     let Subject {
-        database, common, ..
+        number,
+        policy,
+        common,
+        ..
     } = subject;
-    let host = match told.known() {
-        Some(known) => known.host(),
-        None => guess_host(&database.dir),
-    };
-    let most = common.fetch_jobs;
-    match told.is_new() {
-        true => Some(services.fetches.enter(host.as_deref(), most).await),
-        false => services.fetches.try_enter(host.as_deref(), most),
+    let now = Instant::now();
+    let mut network = told.network(now);
+    let mut turn = None;
+    let limited = host.filter(|host| !common.is_once && is_of_network(host));
+    if matches!(network, Network::Use | Network::UseQuietly) {
+        let most = common.fetch_jobs;
+        turn = match told.is_new() {
+            // The first fetch waits for its turn: until then nothing is known of the remote.
+            true => Some(services.fetches.enter(host, most).await),
+            false => services.fetches.try_enter(host, most),
+        };
+        // A configured interval is kept.
+        let limited = limited.filter(|_| policy.fetch_interval.is_none());
+        if let (Some(host), Some(_)) = (limited, &turn)
+            && let Err(at) = services.hosts.may_ask(host, Asking::Fetch, *number, now)
+        {
+            turn = None;
+            told.wait_for_fetch(at, now);
+            network = told.network(now);
+        }
     }
+    if turn.is_none() && network == Network::Use {
+        network = Network::Push;
+    }
+    if network != Network::Leave
+        && !matches!(plan, SyncPlan::Fetch(_))
+        && let Some(host) = limited
+        && let Err(at) = services.hosts.may_ask(host, Asking::Push, *number, now)
+    {
+        told.wait_for_push(at);
+        (network, turn) = (Network::Leave, None);
+    }
+    (network, turn)
 }
 
 /// How a sync with this result has ended.
 pub(super) fn end_of(
     SyncResult {
-        report, refused, ..
+        report,
+        refused,
+        next_try: wait,
     }: &SyncResult,
 ) -> End {
     let Some(hindrance) = &report.hindrance else {
@@ -215,11 +280,13 @@ pub(super) fn end_of(
         );
     }
     // A command to type ends the sync's own line.
-    End::Incomplete(
-        refused
-            .clone()
-            .unwrap_or_else(|| waiting(report, &hindrance.why)),
-    )
+    let line = refused
+        .clone()
+        .unwrap_or_else(|| waiting(report, &hindrance.why));
+    End::Incomplete(match wait {
+        Some(wait) => format!("{line}; {}", next_try(*wait)),
+        None => line,
+    })
 }
 
 /// A reason, and how many commits wait for it to end.
@@ -261,7 +328,13 @@ mod tests {
         };
         let end = |report: SyncReport, refused: Option<&str>| {
             let refused = refused.map(str::to_owned);
-            end_of(&SyncResult { report, refused }).to_string()
+            let next_try = None;
+            end_of(&SyncResult {
+                report,
+                refused,
+                next_try,
+            })
+            .to_string()
         };
         assert_eq!(end_of(&SyncResult::default()), End::Complete);
         for kind in [

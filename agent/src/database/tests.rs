@@ -2,7 +2,7 @@ use super::*;
 use beadlock_checker::Skip;
 
 const SECOND: Duration = Duration::from_secs(1);
-const DEBOUNCE: Duration = Duration::from_millis(500);
+const DEBOUNCE: Option<Duration> = Some(Duration::from_millis(500));
 const CHANGED: Marks = Marks {
     changed: true,
     lock_gone: false,

@@ -11,7 +11,7 @@ use tracing::{Instrument, Span, debug, error, info};
 use super::checks::PATIENCE;
 use super::{CycleState, Scheduler};
 use crate::config::RunMode;
-use crate::cycle::{self, CheckResult, Subject};
+use crate::cycle::{self, CheckResult, RunningUpkeep, Subject};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::log::{self, own};
@@ -187,6 +187,7 @@ impl Scheduler {
         if matches!(outcome, Outcome::Failed(_) | Outcome::NotServed(_)) {
             self.search.doubt();
         }
+        self.keep_up(number, &outcome);
         if let Some(entry) = self.databases.get_mut(&number) {
             let took = entry.begun.elapsed();
             self.work.metrics.ended(&outcome, took);
@@ -211,6 +212,23 @@ impl Scheduler {
         self.next(number, is_busy);
     }
 
+    /// Tidies up the repository of a database that has synced, when that is due; ends that when it is claimed.
+    fn keep_up(&mut self, number: usize, outcome: &Outcome) {
+        let is_claimed = !matches!(outcome, Outcome::Synced(_));
+        let is_over =
+            |upkeep: &RunningUpkeep| upkeep.has_ended() || is_claimed && upkeep.number == number;
+        self.upkeep = self.upkeep.take().filter(|upkeep| !is_over(upkeep));
+        let may_begin = !self.is_ending && !is_claimed && self.settings.mode != RunMode::Once;
+        if may_begin
+            && self.upkeep.is_none()
+            && let Some(entry) = self.databases.get_mut(&number)
+            && let Some(upkeep) = entry.told.git().takes_upkeep(Instant::now())
+        {
+            debug!(db = ?entry.subject.database.dir, ?upkeep, "tidies up the repository");
+            self.upkeep = RunningUpkeep::start(&entry.subject, upkeep);
+        }
+    }
+
     /// Sets when the database comes again.
     pub(super) fn next(&mut self, number: usize, is_busy: bool) {
         let Some(entry) = self.databases.get_mut(&number) else {
@@ -222,7 +240,8 @@ impl Scheduler {
             return;
         }
         let now = Instant::now();
-        let marks = entry.take_marks(&self.work);
+        let mut marks = entry.take_marks(&self.work);
+        marks.changed = marks.changed && entry.told.is_news(now);
         let policy = &entry.subject.policy;
         // A command that takes and drops a lock must not make this spin.
         if is_busy {
@@ -233,6 +252,7 @@ impl Scheduler {
             entry.due.ended(now, policy.interval);
             entry.due.marked(marks, now, policy.debounce);
         }
+        entry.due.wake_at(entry.told.wakes(now));
         entry.state = CycleState::Waiting(None);
         if !self.is_ending && self.settings.mode != RunMode::Once {
             self.wait(number);

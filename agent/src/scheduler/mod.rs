@@ -20,6 +20,7 @@ mod status;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
+use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,7 +43,7 @@ pub(crate) use self::signals::Signals;
 use self::states::StateTimers;
 use crate::audit::AuditTrail;
 use crate::config::{AgentSettings, ArrivedDatabase, CommandLine, RunMode};
-use crate::cycle::{CheckResult, CycleServices, CycleSettings, Subject};
+use crate::cycle::{CheckResult, CycleServices, CycleSettings, RunningUpkeep, Subject};
 use crate::database::{Due, LoggedState};
 use crate::fleet::{Fleet, FleetUpdates};
 use crate::log::{self, own};
@@ -86,6 +87,8 @@ pub(crate) struct Scheduler {
     working: JoinSet<(Outcome, LoggedState)>,
     /// Whose task it is, also when it panics.
     tasks: HashMap<Id, usize>,
+    /// A repository is tidied up.
+    upkeep: Option<RunningUpkeep>,
     is_ending: bool,
     /// Until when checks are waited for.
     end_of_checks: Option<Instant>,
@@ -151,8 +154,10 @@ impl Scheduler {
         let audits_at_once = settings.mode == RunMode::Once;
         let (fleet, fleet_updates) =
             Fleet::new(typed.fleet.clone(), settings.mode == RunMode::Once);
-        let (fetches, fetch_requests) = Default::default();
+        let (fetches, fetch_requests, hosts) = Default::default();
         let work = CycleServices {
+            hosts,
+            seed: RandomState::new().hash_one(std::process::id()),
             audits_at_once,
             watch,
             trail,
@@ -180,6 +185,7 @@ impl Scheduler {
             checking: VecDeque::new(),
             working: JoinSet::new(),
             tasks: HashMap::new(),
+            upkeep: None,
             is_ending: false,
             end_of_checks: None,
             said,
@@ -275,7 +281,8 @@ impl Scheduler {
                 continue;
             };
             if matches!(entry.state, CycleState::Waiting(_)) {
-                let marks = entry.take_marks(&self.work);
+                let mut marks = entry.take_marks(&self.work);
+                marks.changed = marks.changed && entry.told.is_news(now);
                 let db = &entry.subject.database.dir;
                 trace!(
                     ?db,
@@ -316,9 +323,13 @@ impl Scheduler {
     fn fetch_all(&mut self) {
         self.work.fetch_requests.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
-        self.databases
-            .values_mut()
-            .for_each(|entry| entry.due.come_by(now));
+        for entry in self.databases.values_mut() {
+            entry.due.come_by(now);
+            if entry.state == CycleState::Running {
+                // That cycle has looked for requests already.
+                entry.due.once_more(now);
+            }
+        }
         let waiting = |(number, entry): (&usize, &ServedDatabase)| {
             matches!(entry.state, CycleState::Waiting(_)).then_some(*number)
         };
@@ -332,6 +343,7 @@ impl Scheduler {
     /// No new cycles; those that run, end.
     fn end(&mut self, signal: &str) {
         self.is_ending = true;
+        self.upkeep = None;
         let left = self.due.len() + self.ready.len() + self.checks.clear();
         self.has_missed |= left > 0;
         self.end_of_checks = Some(Instant::now() + LAST_CHECKS);

@@ -31,7 +31,7 @@ fn noted(stamp: &FileStamp, boot: &str, seen: u64) -> NotedLock {
 #[test]
 fn only_a_lock_from_before_this_boot_that_stays_as_it_is_is_proved_to_be_nobodys() {
     let (root, stamp) = lock();
-    let made = stamp.changed();
+    let made = stamp.changed().as_secs().cast_signed();
     // This kernel was started an hour after the lock was made.
     let booted = made + 3600;
     let at = |boottime| clocks(booted, boottime);
@@ -74,7 +74,10 @@ fn a_lock_of_this_boot_is_never_proved_however_old_it_is() {
     let first = noted(&stamp, "this", 5);
     for since_boot in [-3600, 0, 59] {
         // It was made so long after the boot; or a moment before, by a clock that is not that exact.
-        let clocks = clocks(stamp.changed() + since_boot, 1_000_000);
+        let clocks = clocks(
+            stamp.changed().as_secs().cast_signed() + since_boot,
+            1_000_000,
+        );
         let life = judge(&stamp, &clocks, Some(&first));
         assert_eq!(life, LockLife::Unknown, "{since_boot}");
     }
@@ -86,7 +89,7 @@ fn without_a_clock_that_counts_from_the_boot_nothing_is_proved() {
     let first = noted(&stamp, "this", 5);
     let clocks = Clocks {
         boot: None,
-        ..clocks(stamp.changed() + 3600, 605)
+        ..clocks(stamp.changed().as_secs().cast_signed() + 3600, 605)
     };
     assert_eq!(judge(&stamp, &clocks, Some(&first)), LockLife::Unknown);
 }
@@ -103,7 +106,11 @@ fn a_lock_that_is_proved_to_be_nobodys_is_removed_and_one_that_has_changed_meanw
     let repository = Repository::known(&request, &known).unwrap();
     let lock = top.join(".git/HEAD.lock");
     fs::write(&lock, "").unwrap();
-    let made = FileStamp::of(&lock).unwrap().changed();
+    let made = FileStamp::of(&lock)
+        .unwrap()
+        .changed()
+        .as_secs()
+        .cast_signed();
     let look_at = |boottime| look(&repository, &lock, &clocks(made + 3600, boottime));
     if !is_local_file(&lock) {
         return assert_eq!(look_at(5), LockLife::Unknown, "others may have it");

@@ -1,0 +1,601 @@
+//! A database that talks to itself: each sync makes something write into it, and that makes the next commit. Pure.
+//!
+//! A commit is an *echo* when every file in it was written between the begin of the sync before it and 2 s after its
+//! end. Three echoes in a row are a loop: a hook that writes at each commit, or a program that answers to each pull.
+//! Three commits in a row that bring back one of the last eight trees are one too: two formatters in two clones.
+//!
+//! A program that writes all the time writes within those 2 s as well. What tells it from an echo is that it goes on.
+//! So unless the files were written during the syncs themselves, the third echo is followed by a pause: an echo falls
+//! silent in it.
+//!
+//! The log has a notice, and the time until the next commit doubles with each echo, until something is written at
+//! another time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::{GitReason, Hindrance, HindranceKind};
+
+/// What is written so long after a sync may still be an answer to it.
+const ANSWER: Duration = Duration::from_secs(2);
+/// A file's time may lie so far from the clock's.
+const TICK: Duration = Duration::from_millis(20);
+/// A writer that was silent for so long before a sync has written once since the one before it.
+const SILENT: Duration = Duration::from_millis(300);
+/// How many in a row are a loop.
+const ROW: u32 = 3;
+/// How many trees are remembered.
+const TREES: usize = 8;
+/// How long a suspicion keeps a sync waiting, from the end of the last one. A program that writes from time to time is
+/// suspected only when that is at least each 2.8 s: so it writes once more in this time, later than an answer.
+const PAUSE: Duration = Duration::from_secs(5);
+/// The longest time between two commits of a loop.
+const LONGEST: Duration = Duration::from_secs(600);
+/// How long a program that was wrongly suspected is left in peace, the first time and at most.
+const PARDON: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
+/// A larger file is committed at most once in as many seconds as it has of this.
+const LARGE: u64 = 1024 * 1024;
+
+/// What a sync has committed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommittedFiles {
+    /// The first of the files, from the top, as it is shown.
+    pub shown: String,
+    /// How many there are.
+    pub count: u64,
+    /// When the first and the last of them were written, since 1970; `None` where a file is gone.
+    pub written: Option<(Duration, Duration)>,
+    /// The tree.
+    pub tree: String,
+    /// The hooks that there are, of those that run in a sync.
+    pub hooks: Vec<String>,
+    /// The largest of the files, and its size in bytes.
+    pub largest: (String, u64),
+    /// How many loose objects the commit has made, and about how many bytes they have.
+    pub loose: (u64, u64),
+}
+
+/// A sync that has ended, by the clock of files.
+#[derive(Debug, Clone, Copy)]
+pub struct SyncTimes {
+    /// When it began and when it ended, since 1970.
+    pub wall: (Duration, Duration),
+    /// When it ended.
+    pub ended: Instant,
+}
+
+/// The commits of one database, as far as they may be a loop.
+#[derive(Debug, Default)]
+pub(crate) struct LoopWatch {
+    /// The last sync that has changed something here or at the remote.
+    last: Option<SyncTimes>,
+    echoes: u32,
+    /// Each of these echoes was written during the sync, and nothing later.
+    are_sudden: bool,
+    returns: u32,
+    trees: VecDeque<String>,
+    pace: LoopPace,
+    /// Until when a loop that has made no commit may still go on.
+    remembered: Option<Instant>,
+    /// Until when no program is suspected, and how often one was in vain.
+    pardon: (Option<Instant>, u32),
+    /// The large file that was committed, and when it may be again.
+    large: Option<(String, Instant)>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+enum LoopPace {
+    #[default]
+    Free,
+    /// Whether the writer falls silent.
+    Suspected(Instant),
+    /// A loop, until when it waits, and its notice.
+    Slowed {
+        until: Instant,
+        notice: String,
+        returns: bool,
+    },
+}
+
+/// Why changes are not looked at yet.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Pause {
+    /// A loop was found.
+    Loop(Hindrance),
+    /// The file was committed a short time ago, or may be about to be written again.
+    Writing(String),
+}
+
+impl LoopWatch {
+    /// A sync has ended. `is_active`: it has changed something here or at the remote. Returns what the log is told.
+    pub(crate) fn ended(
+        &mut self,
+        times: SyncTimes,
+        is_active: bool,
+        committed: Option<&CommittedFiles>,
+    ) -> Option<String> {
+        let notice = match committed {
+            Some(committed) => self.committed(times, committed),
+            None => {
+                if !is_active && matches!(self.pace, LoopPace::Slowed { .. }) {
+                    // There was nothing to commit. The other half of the loop may have to wait too.
+                    self.remembered = Some(times.ended + self.wait() * 4);
+                    self.pace = LoopPace::Free;
+                }
+                None
+            }
+        };
+        if is_active || committed.is_some() {
+            self.last = Some(times);
+        }
+        notice
+    }
+
+    fn committed(&mut self, times: SyncTimes, files: &CommittedFiles) -> Option<String> {
+        let (name, size) = &files.largest;
+        self.large = (*size > LARGE).then(|| {
+            (
+                name.clone(),
+                times.ended + Duration::from_secs(size / LARGE),
+            )
+        });
+        let returns = self.trees.contains(&files.tree);
+        self.trees.push_back(files.tree.clone());
+        if self.trees.len() > TREES {
+            self.trees.pop_front();
+        }
+        let is_echo = self.is_echo(files);
+        self.are_sudden =
+            is_echo && (self.echoes == 0 || self.are_sudden) && self.is_sudden(times, files);
+        self.echoes = if is_echo { self.echoes + 1 } else { 0 };
+        self.returns = if returns { self.returns + 1 } else { 0 };
+        if !is_echo && self.pace_is_suspicion() {
+            self.acquit(times.ended);
+        }
+        let is_remembered = self
+            .remembered
+            .take()
+            .is_some_and(|until| times.ended < until);
+        let (is_known, is_confirmed) = match self.pace {
+            LoopPace::Free => (is_remembered, is_remembered || self.are_sudden),
+            LoopPace::Suspected(_) => (false, true),
+            LoopPace::Slowed { .. } => (true, true),
+        };
+        let is_pardoned = self.pardon.0.is_some_and(|until| times.ended < until);
+        if self.returns >= ROW || self.echoes >= ROW && is_confirmed {
+            let notice = notice(files, self.echoes < ROW);
+            self.pace = LoopPace::Slowed {
+                until: times.ended + self.wait(),
+                notice: notice.clone(),
+                returns: self.returns >= ROW,
+            };
+            return (!is_known).then_some(notice);
+        }
+        self.pace = match self.echoes >= ROW && !is_pardoned {
+            true => LoopPace::Suspected(times.ended + PAUSE),
+            false => LoopPace::Free,
+        };
+        None
+    }
+
+    /// How long a loop waits for its next commit.
+    fn wait(&self) -> Duration {
+        let row = self.echoes.max(self.returns).min(10);
+        Duration::from_secs(1 << row).min(LONGEST)
+    }
+
+    /// Every file was written between the begin of the last sync and a short time after its end.
+    fn is_echo(&self, files: &CommittedFiles) -> bool {
+        let (Some(last), Some((first, newest))) = (&self.last, files.written) else {
+            return false;
+        };
+        let (begun, ended) = last.wall;
+        begun <= first + TICK && newest <= ended + ANSWER
+    }
+
+    /// It was written while the last sync ran, and nothing was written later.
+    fn is_sudden(&self, times: SyncTimes, files: &CommittedFiles) -> bool {
+        let (Some(last), Some((_, newest))) = (&self.last, files.written) else {
+            return false;
+        };
+        newest <= last.wall.1 + TICK && newest + SILENT <= times.wall.0
+    }
+
+    fn pace_is_suspicion(&self) -> bool {
+        matches!(self.pace, LoopPace::Suspected(_))
+    }
+
+    /// The suspicion was wrong.
+    fn acquit(&mut self, now: Instant) {
+        let (first, longest) = PARDON;
+        let times = self.pardon.1;
+        let pardon = first.saturating_mul(1 << times.min(10)).min(longest);
+        (self.pace, self.echoes) = (LoopPace::Free, 0);
+        self.pardon = (Some(now + pardon), times + 1);
+    }
+
+    /// Something has changed in the database while no sync ran. Returns whether that is a reason for a sync.
+    pub(crate) fn is_news(&mut self, now: Instant) -> bool {
+        let is_answer = self
+            .last
+            .is_some_and(|last| now.saturating_duration_since(last.ended) <= ANSWER);
+        match &mut self.pace {
+            LoopPace::Free => true,
+            _ if is_answer => false,
+            LoopPace::Suspected(_) => {
+                self.acquit(now);
+                true
+            }
+            LoopPace::Slowed { returns: true, .. } => false,
+            LoopPace::Slowed { until, .. } => {
+                *until = now;
+                true
+            }
+        }
+    }
+
+    /// Somebody asks for a sync.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        match &mut self.pace {
+            LoopPace::Free => {}
+            LoopPace::Suspected(until) | LoopPace::Slowed { until, .. } => *until = now,
+        }
+    }
+
+    /// Why changes wait.
+    pub(crate) fn pause(&self, now: Instant) -> Option<Pause> {
+        match &self.pace {
+            LoopPace::Slowed { until, notice, .. } if *until > now => {
+                return Some(Pause::Loop(Hindrance {
+                    kind: HindranceKind::NotPushing,
+                    reason: GitReason::Loop,
+                    why: notice.clone(),
+                    next: None,
+                }));
+            }
+            LoopPace::Suspected(until) if *until > now => {
+                return Some(Pause::Writing(String::new()));
+            }
+            _ => {}
+        }
+        let (name, until) = self.large.as_ref()?;
+        (*until > now).then(|| Pause::Writing(name.clone()))
+    }
+
+    /// When the pause is over.
+    pub(crate) fn wakes(&self) -> Option<Instant> {
+        let until = match self.pace {
+            LoopPace::Free => None,
+            LoopPace::Suspected(until) | LoopPace::Slowed { until, .. } => Some(until),
+        };
+        until.max(self.large.as_ref().map(|(_, until)| *until))
+    }
+}
+
+fn notice(files: &CommittedFiles, returns: bool) -> String {
+    let hook = match files.hooks.is_empty() {
+        true => "a hook".to_owned(),
+        false => format!("a hook ({})", files.hooks.join(", ")),
+    };
+    let (what, change, go, them) = match files.count {
+        0 | 1 => (files.shown.clone(), "changes", "goes", "it"),
+        count => (
+            format!("{} and {} more", files.shown, count - 1),
+            "change",
+            "go",
+            "them",
+        ),
+    };
+    match returns {
+        true => format!(
+            "{what} {go} back and forth between two forms; {hook} or another agent writes {them}"
+        ),
+        false => format!("{what} {change} at each sync; {hook} or another agent writes {them}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database, its syncs and its writers, by one clock.
+    struct Played {
+        watch: LoopWatch,
+        begun: Instant,
+        /// Milliseconds since the begin.
+        now: u64,
+        trees: u64,
+        commits: Vec<u64>,
+        notices: Vec<(u64, String)>,
+    }
+
+    /// How long a sync takes.
+    const SYNC: u64 = 150;
+
+    fn at(millis: u64) -> Duration {
+        Duration::from_secs(1_000_000) + Duration::from_millis(millis)
+    }
+
+    impl Played {
+        fn new() -> Self {
+            Self {
+                watch: LoopWatch::default(),
+                begun: Instant::now(),
+                now: 0,
+                trees: 0,
+                commits: Vec::new(),
+                notices: Vec::new(),
+            }
+        }
+
+        fn instant(&self, millis: u64) -> Instant {
+            self.begun + Duration::from_millis(millis)
+        }
+
+        /// A sync now, of what was written at these times; `tree` is another one each time without it.
+        fn sync(&mut self, written: &[u64], tree: Option<&str>) {
+            self.trees += 1;
+            let times = SyncTimes {
+                wall: (at(self.now), at(self.now + SYNC)),
+                ended: self.instant(self.now + SYNC),
+            };
+            let files = CommittedFiles {
+                shown: ".beads/stamp.txt".to_owned(),
+                count: 1,
+                written: written
+                    .iter()
+                    .min()
+                    .map(|first| (at(*first), at(*written.iter().max().unwrap()))),
+                tree: tree.map_or_else(|| self.trees.to_string(), str::to_owned),
+                hooks: vec!["post-commit".to_owned()],
+                ..CommittedFiles::default()
+            };
+            let committed = (!written.is_empty()).then_some(&files);
+            let notice = self.watch.ended(times, committed.is_some(), committed);
+            self.notices.extend(notice.map(|line| (self.now, line)));
+            if committed.is_some() {
+                self.commits.push(self.now);
+            }
+        }
+
+        /// A watched database whose writers are asked for each write after `from` and up to `to`, with the last sync's
+        /// begin. Cycles come at each `interval`, and `debounce` after a change outside of syncs.
+        fn play(
+            &mut self,
+            interval: u64,
+            debounce: u64,
+            until: u64,
+            mut writes: impl FnMut(u64, Option<u64>) -> bool,
+        ) {
+            let (mut waiting, mut due, mut sync) = (Vec::<u64>::new(), None::<u64>, None::<u64>);
+            for now in 0..until {
+                self.now = now;
+                let is_syncing = sync.is_some_and(|sync| now < sync + SYNC);
+                if writes(now, sync) {
+                    waiting.push(now);
+                    if !is_syncing && self.watch.is_news(self.instant(now)) {
+                        due = Some(now + debounce);
+                    }
+                }
+                let is_time = now % interval == 0 || due.is_some_and(|due| due <= now);
+                if is_syncing || !is_time || waiting.is_empty() || waiting == [now] {
+                    continue;
+                }
+                due = None;
+                if self.watch.pause(self.instant(now)).is_none() {
+                    let seen: Vec<u64> = std::mem::take(&mut waiting);
+                    self.sync(&seen[seen.len() - 1..], None);
+                    sync = Some(now);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_hook_that_writes_at_each_commit_makes_ten_commits_in_ten_minutes_and_one_notice() {
+        for interval in [1000, 5000, 30_000] {
+            let mut played = Played::new();
+            let mut hook = None;
+            played.play(interval, 500, 600_000, |now, sync| {
+                let runs = sync.is_some_and(|sync| now == sync + 80) && hook != sync;
+                hook = if runs { sync } else { hook };
+                now == 7 || runs
+            });
+            assert!(
+                played.commits.len() <= 10,
+                "{interval}: {:?}",
+                played.commits
+            );
+            let lines: Vec<&str> = played
+                .notices
+                .iter()
+                .map(|(_, line)| line.as_str())
+                .collect();
+            let line = ".beads/stamp.txt changes at each sync; a hook (post-commit) or another agent writes it";
+            assert_eq!(lines, [line], "{interval}");
+            assert!(
+                played.notices[0].0 < 4 * interval + 5000,
+                "{interval}: {:?}",
+                played.notices
+            );
+        }
+    }
+
+    #[test]
+    fn a_program_that_answers_to_each_sync_is_a_loop_too() {
+        for (interval, answer) in [(1000, 400), (5000, 900), (1000, 1900), (200, 300)] {
+            let mut played = Played::new();
+            played.play(interval, 100, 600_000, |now, sync| {
+                now == 7 || sync.is_some_and(|sync| now == sync + SYNC + answer)
+            });
+            assert!(
+                played.commits.len() <= 12,
+                "{interval}: {:?}",
+                played.commits
+            );
+            assert_eq!(played.notices.len(), 1, "{interval}: {:?}", played.notices);
+        }
+    }
+
+    #[test]
+    fn a_busy_program_is_no_loop_however_often_it_writes_and_is_slowed_for_seconds_alone() {
+        for interval in [200, 1000, 5000] {
+            for period in [97, 300, 700, 997, 1300, 2003, 2499, 3001, 7001] {
+                let mut played = Played::new();
+                played.play(interval, 500, 200_000, |now, _| now % period == period / 2);
+                assert_eq!(played.notices, [], "each {period} ms, interval {interval}");
+                let longest = played
+                    .commits
+                    .windows(2)
+                    .map(|two| two[1] - two[0])
+                    .max()
+                    .unwrap();
+                assert!(
+                    longest <= interval.max(period) + 5500,
+                    "each {period} ms, interval {interval}: {longest} ms without a commit"
+                );
+                let delayed = played
+                    .commits
+                    .windows(2)
+                    .filter(|two| two[1] - two[0] > interval.max(period) + 1000)
+                    .count();
+                assert!(
+                    delayed <= 3,
+                    "each {period} ms, interval {interval}: {delayed} pauses"
+                );
+            }
+        }
+    }
+
+    /// Each pulls what the other has pushed, and brings it into its own form a moment later.
+    #[test]
+    fn two_agents_that_answer_to_each_other_slow_each_other_down() {
+        let mut played = Played::new();
+        let (mut other_is_due, mut own) = (0, None::<u64>);
+        for now in (0..3_600_000).step_by(100) {
+            played.now = now;
+            let instant = played.instant(now);
+            if played.watch.pause(instant).is_some() {
+                continue;
+            }
+            match own {
+                // The next tick commits what was formed, and the other has it ten seconds later at best.
+                Some(written) if now >= written + 4000 => {
+                    let gap = played.commits.last().map_or(0, |last| now - last);
+                    played.sync(&[written], None);
+                    (own, other_is_due) = (None, now + gap.max(10_000));
+                }
+                Some(_) => {}
+                None if now >= other_is_due => {
+                    let times = SyncTimes {
+                        wall: (at(now), at(now + SYNC)),
+                        ended: played.instant(now + SYNC),
+                    };
+                    played.watch.ended(times, true, None);
+                    own = Some(now + SYNC + 700);
+                    played.watch.is_news(played.instant(now + SYNC + 700));
+                }
+                // Ticks that find nothing.
+                None if now % 5000 == 0 => played.sync(&[], None),
+                None => {}
+            }
+        }
+        assert!(played.commits.len() <= 22, "{:?}", played.commits);
+        assert!(
+            (1..=2).contains(&played.notices.len()),
+            "{:?}",
+            played.notices
+        );
+    }
+
+    #[test]
+    fn a_change_that_is_no_echo_ends_a_loop() {
+        let mut played = Played::new();
+        played.now = 0;
+        played.sync(&[0], None);
+        for _ in 0..5 {
+            let before = played.now;
+            played.now += 10_000;
+            played.sync(&[before + 80], None);
+        }
+        let after = |played: &Played, millis| played.instant(played.now + SYNC + millis);
+        let now = after(&played, 1000);
+        let Some(Pause::Loop(hindrance)) = played.watch.pause(now) else {
+            panic!("it is slowed");
+        };
+        assert_eq!(hindrance.reason, GitReason::Loop);
+        assert!(!played.watch.is_news(now), "that may be the echo");
+        let now = after(&played, 3000);
+        assert!(played.watch.is_news(now), "this is a person");
+        assert_eq!(played.watch.pause(now), None);
+        let written = played.now + SYNC + 3000;
+        played.now += 4000;
+        played.sync(&[played.now - 3900, written], None);
+        assert_eq!(played.watch.pause(after(&played, 0)), None);
+        assert_eq!(played.notices.len(), 1);
+    }
+
+    #[test]
+    fn two_forms_that_come_and_go_are_a_loop_whenever_they_are_written() {
+        let mut played = Played::new();
+        for round in 0..8 {
+            played.now += 20_000;
+            let (written, tree) = (played.now - 5000, if round % 2 == 0 { "a" } else { "b" });
+            played.sync(&[written], Some(tree));
+        }
+        let line = ".beads/stamp.txt goes back and forth between two forms; a hook (post-commit) or another agent writes it";
+        let lines: Vec<&str> = played
+            .notices
+            .iter()
+            .map(|(_, line)| line.as_str())
+            .collect();
+        assert_eq!(lines, [line]);
+        assert!(!played.watch.is_news(played.instant(played.now + 5000)));
+        played.now += 40_000;
+        played.sync(&[played.now - 300], Some("c"));
+        assert_eq!(played.watch.pause(played.instant(played.now + SYNC)), None);
+    }
+
+    #[test]
+    fn a_large_file_is_committed_at_most_each_so_many_seconds() {
+        let (mut watch, now) = (LoopWatch::default(), Instant::now());
+        let times = SyncTimes {
+            wall: (at(0), at(150)),
+            ended: now,
+        };
+        let mut files = CommittedFiles {
+            largest: (".beads/big.jsonl".to_owned(), 16 * LARGE),
+            ..CommittedFiles::default()
+        };
+        watch.ended(times, true, Some(&files));
+        let second = Duration::from_secs(1);
+        let expected = Some(Pause::Writing(".beads/big.jsonl".to_owned()));
+        assert_eq!(watch.pause(now + second * 15), expected);
+        assert_eq!(watch.pause(now + second * 16), None);
+        assert_eq!(watch.wakes(), Some(now + second * 16));
+        files.largest.1 = LARGE;
+        watch.ended(times, true, Some(&files));
+        assert_eq!(watch.pause(now), None);
+    }
+
+    #[test]
+    fn the_notice_names_what_it_knows() {
+        let files = |count, hooks: &[&str]| CommittedFiles {
+            shown: "x".to_owned(),
+            count,
+            hooks: hooks.iter().map(|hook| (*hook).to_owned()).collect(),
+            ..CommittedFiles::default()
+        };
+        assert_eq!(
+            notice(&files(1, &[]), false),
+            "x changes at each sync; a hook or another agent writes it"
+        );
+        assert_eq!(
+            notice(&files(3, &["post-commit", "post-merge"]), true),
+            "x and 2 more go back and forth between two forms; a hook (post-commit, post-merge) or another agent writes them"
+        );
+    }
+}

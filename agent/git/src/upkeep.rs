@@ -1,0 +1,113 @@
+//! The upkeep of a repository: the loose objects that syncs make are packed from time to time. It runs beside the
+//! syncs, in a process of its own, and holds nothing that a claim or a sync would wait for.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::{Repository, Stop, SyncRequest};
+
+/// How often git is asked whether there is anything to tidy up, and when it is asked first.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const FIRST: Duration = Duration::from_secs(3600);
+/// How many loose objects syncs make, and of how many bytes, before they are packed.
+const MANY: u64 = 2_000;
+const LARGE: u64 = 256 * 1024 * 1024;
+/// How long it may take.
+const BOUND: Duration = Duration::from_secs(600);
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Upkeep {
+    /// git looks whether anything is to be tidied up, by its own settings.
+    Daily,
+    /// The loose objects are packed first.
+    Pack,
+}
+
+/// What the syncs of a database have left to be tidied up. Pure.
+#[derive(Debug, Default)]
+pub(crate) struct UpkeepClock {
+    /// The loose objects that syncs have made since, and their bytes.
+    loose: (u64, u64),
+    next: Option<Instant>,
+}
+
+impl UpkeepClock {
+    /// A sync has made so many loose objects, of so many bytes.
+    pub(crate) fn add(&mut self, (objects, bytes): (u64, u64)) {
+        let (all, size) = self.loose;
+        self.loose = (all.saturating_add(objects), size.saturating_add(bytes));
+    }
+
+    /// What is due now.
+    pub(crate) fn due(&mut self, now: Instant) -> Option<Upkeep> {
+        let next = *self.next.get_or_insert(now + FIRST);
+        match self.loose {
+            (objects, bytes) if objects >= MANY || bytes >= LARGE => Some(Upkeep::Pack),
+            _ if next <= now => Some(Upkeep::Daily),
+            _ => None,
+        }
+    }
+
+    /// It was begun. When it is ended early, it comes again in a day, or with as many objects more.
+    pub(crate) fn begun(&mut self, now: Instant) {
+        (self.loose, self.next) = ((0, 0), Some(now + DAY));
+    }
+}
+
+/// Does it. An error is told to nobody: the next upkeep finds the same.
+///
+/// # Errors
+/// When it is not this user's repository, or a git cannot be run.
+pub(crate) fn run(request: &SyncRequest, upkeep: Upkeep) -> Result<(), Stop> {
+    let repository = Repository::of(request)?;
+    let settings = repository.settings()?;
+    // Who has switched that off tidies up otherwise.
+    let is_off = settings.get("gc.auto") == Some("0")
+        || settings
+            .get("maintenance.auto")
+            .is_some_and(|value| ["false", "no", "off", "0"].contains(&value));
+    if is_off {
+        return Ok(());
+    }
+    if upkeep == Upkeep::Pack {
+        repository
+            .git
+            .tidying(["repack", "-d", "--quiet"])
+            .within(BOUND)
+            .run()?;
+    }
+    let maintain = ["maintenance", "run", "--auto", "--quiet"];
+    repository.git.tidying(maintain).within(BOUND).run()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_due_once_a_day_and_after_many_objects() {
+        let (mut clock, begun) = (UpkeepClock::default(), Instant::now());
+        let hour = Duration::from_secs(3600);
+        assert_eq!(clock.due(begun), None);
+        assert_eq!(clock.due(begun + hour), Some(Upkeep::Daily));
+        clock.begun(begun + hour);
+        assert_eq!(clock.due(begun + 24 * hour), None);
+        assert_eq!(clock.due(begun + 25 * hour), Some(Upkeep::Daily));
+        clock.begun(begun + 25 * hour);
+        for (loose, times) in [((4, 1000), 500), ((4, 4_000_000), 68)] {
+            let mut due = None;
+            for _ in 0..times {
+                assert_eq!(due, None, "{loose:?}");
+                clock.add(loose);
+                due = clock.due(begun + 25 * hour);
+            }
+            assert_eq!(due, Some(Upkeep::Pack), "{loose:?}");
+            clock.begun(begun + 25 * hour);
+        }
+    }
+}
