@@ -511,10 +511,12 @@ impl Setting {
         let setting = |pair: &[Vec<u8>]| {
             let text = String::from_utf8_lossy(&pair[1]).into_owned();
             let (key, value) = text.split_once('\n').unwrap_or((&text, ""));
+            // `KIND:PATH`; a command line has no path.
+            let at = pair[0].iter().position(|byte| *byte == b':');
+            let file = at.map(|at| &pair[0][at + 1..]);
+            let file = file.filter(|file| !file.is_empty());
             Self {
-                file: pair[0]
-                    .strip_prefix(b"file:")
-                    .map(|file| as_path(file).to_owned()),
+                file: file.map(|file| as_path(file).to_owned()),
                 key: key.to_owned(),
                 value: value.to_owned(),
             }
