@@ -42,6 +42,8 @@ impl RunningUpkeep {
         };
         let mut command = Command::new(runner::THIS);
         command
+            // From there a sync looks for the repository.
+            .current_dir(subject.database.dir.parent()?)
             .args(request.command().into_iter().skip(1))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -7,6 +7,7 @@
 mod behind;
 mod bytes;
 mod held;
+mod loops;
 mod place;
 mod play;
 mod records;
