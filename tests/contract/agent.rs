@@ -69,7 +69,10 @@ static VALUES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         ("VERSION", r#"(\bversion=")([0-9.]+)"#),
         // By which means a lock is watched while it is removed depends on the file system.
         ("MEANS", r#"("watched": ?")(lease|comparison)"#),
-        ("MS", r#"("(?:next_due_ms|oldest_age_ms)": ?)(\d+)"#),
+        (
+            "MS",
+            r#"("(?:next_due_ms|oldest_age_ms|as_of_age_ms)": ?)(\d+)"#,
+        ),
     ];
     values
         .map(|(word, expression)| (word, Regex::new(expression).expect("an expression")))

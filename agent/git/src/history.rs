@@ -601,7 +601,7 @@ impl LastSync {
     /// The result of another sync that comes to the same.
     fn again(&self) -> SyncResult {
         let mut result = self.result.clone();
-        result.report.has_pushed = false;
+        (result.report.has_pushed, result.report.has_asked) = (false, false);
         result
     }
 }

@@ -428,6 +428,16 @@ mod tests {
     }
 
     #[test]
+    fn of_a_long_answer_of_a_stranger_the_ends_are_kept() {
+        let (_root, git) = git();
+        let script = "!echo first; yes | head -c 30000000; echo last";
+        let call = git.call(["-c", &format!("alias.x={script}"), "x"]);
+        let answer = call.of_strangers().run().unwrap_or_else(|_| panic!());
+        assert!(answer.stdout.len() < 1024 * 1024, "{}", answer.stdout.len());
+        assert!(answer.stdout.starts_with(b"first\n") && answer.stdout.ends_with(b"last\n"));
+    }
+
+    #[test]
     fn what_was_left_behind_is_not_waited_for() {
         let (_root, git) = git();
         let begun = Instant::now();

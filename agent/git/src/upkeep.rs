@@ -63,7 +63,10 @@ impl UpkeepClock {
 /// # Errors
 /// When it is not this user's repository, or a git cannot be run.
 pub(crate) fn run(request: &SyncRequest, upkeep: Upkeep) -> Result<(), Stop> {
-    let repository = Repository::of(request)?;
+    tidy(&Repository::of(request)?, upkeep)
+}
+
+fn tidy(repository: &Repository, upkeep: Upkeep) -> Result<(), Stop> {
     let settings = repository.settings()?;
     // Who has switched that off tidies up otherwise.
     let is_off = settings.get("gc.auto") == Some("0")
@@ -88,6 +91,44 @@ pub(crate) fn run(request: &SyncRequest, upkeep: Upkeep) -> Result<(), Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Git, KnownRepository};
+
+    /// A repository with many loose objects. Returns how many are left after its upkeep.
+    fn loose_after(upkeep: Upkeep, settings: &[&str]) -> u64 {
+        let root = tempfile::tempdir().unwrap();
+        let top = root.path().canonicalize().unwrap();
+        let git = Git::in_dir(&top);
+        let done = |args: &[&str]| git.call(args).text().unwrap_or_else(|_| panic!("{args:?}"));
+        done(&["init", "--quiet"]);
+        done(&["config", "user.name", "u"]);
+        done(&["config", "user.email", "u@x.y"]);
+        for setting in settings {
+            let (name, value) = setting.split_once('=').unwrap();
+            done(&["config", name, value]);
+        }
+        let database = top.join(".beads");
+        std::fs::create_dir(&database).unwrap();
+        for number in 0..40 {
+            std::fs::write(database.join(number.to_string()), format!("{number}\n")).unwrap();
+        }
+        done(&["add", "."]);
+        done(&["commit", "--quiet", "--message", "many"]);
+        let request = SyncRequest::to_tidy(database, upkeep, BOUND);
+        let known = KnownRepository::for_tests(&top, &request.dir);
+        let repository = Repository::known(&request, &known).unwrap();
+        tidy(&repository, upkeep).unwrap();
+        let counted = done(&["count-objects"]);
+        counted.split(' ').next().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn loose_objects_are_packed_unless_it_is_switched_off() {
+        assert_eq!(loose_after(Upkeep::Pack, &[]), 0);
+        assert_eq!(loose_after(Upkeep::Daily, &[]), 43, "few are left alone");
+        for off in ["gc.auto=0", "maintenance.auto=false"] {
+            assert_eq!(loose_after(Upkeep::Pack, &[off]), 43, "{off}");
+        }
+    }
 
     #[test]
     fn it_is_due_once_a_day_and_after_many_objects() {

@@ -48,6 +48,8 @@ impl RunningUpkeep {
         drop(writer);
         let mut command = Command::new(runner::THIS);
         command
+            // From there a sync looks for the repository.
+            .current_dir(subject.database.dir.parent()?)
             .args(request.command(reader.as_fd()).into_iter().skip(1))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -48,6 +48,8 @@ pub(crate) struct DatabaseSnapshot {
     pub(crate) since: (Instant, StartedAt),
     /// When the agent has last pushed, in Unix seconds.
     pub(crate) last_push: Option<i64>,
+    /// When the remote has last told where it is, in Unix seconds.
+    pub(crate) as_of: Option<i64>,
     pub(crate) failures: Option<Arc<FailureCounts>>,
     /// When its next cycle is due; `None`: it has none to come.
     pub(crate) due: Option<Instant>,
@@ -165,6 +167,9 @@ struct StatusRow {
     /// Files that are not synced because of what they are: secrets, live state, databases.
     left_out: Vec<String>,
     last_push: Option<String>,
+    /// When the remote has last told where it is: `synced` is of that time.
+    as_of: Option<String>,
+    as_of_age_ms: Option<u64>,
     last: Option<LastRow>,
     streak: Option<StreakRow>,
     lock: Option<LockRow>,
@@ -274,6 +279,8 @@ impl StatusRow {
                 .map(|details| details.left_out.clone())
                 .unwrap_or_default(),
             last_push: seen.last_push.map(unix),
+            as_of: seen.as_of.map(unix),
+            as_of_age_ms: seen.as_of.map(age),
             last: seen.last.as_ref().map(|last| LastRow {
                 outcome: last.outcome.as_str(),
                 at: shown(last.at),

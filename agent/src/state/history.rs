@@ -25,6 +25,8 @@ pub(crate) struct StateHistory {
     said: Instant,
     /// When the agent has last pushed, in Unix seconds.
     pub(crate) last_push: Option<i64>,
+    /// When the remote has last told where it is, in Unix seconds.
+    pub(crate) as_of: Option<i64>,
     /// How many cycles failed, by their reason. `None`: none did.
     pub(crate) failures: Option<Arc<FailureCounts>>,
 }
@@ -45,14 +47,18 @@ impl StateHistory {
             since_wall: wall,
             said: now,
             last_push: None,
+            as_of: None,
             failures: None,
         }
     }
 
-    /// Counts what a cycle has brought: a push, or a failure.
+    /// Counts what a cycle has brought: a push, an answer of the remote, or a failure.
     pub(crate) fn count(&mut self, outcome: &Outcome, wall: StartedAt) {
         if matches!(outcome, Outcome::Synced(report) if report.has_pushed) {
             self.last_push = Some(wall.0.as_secs());
+        }
+        if matches!(outcome, Outcome::Synced(report) if report.has_asked) {
+            self.as_of = Some(wall.0.as_secs());
         }
         if let Some(reason) = outcome.failure() {
             let failures = Arc::make_mut(self.failures.get_or_insert_default());

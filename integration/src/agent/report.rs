@@ -48,6 +48,9 @@ pub struct DatabaseStatus {
     #[serde(default)]
     pub unpushed: Option<UnpushedCommits>,
     pub next_due_ms: Option<u64>,
+    /// How long ago the remote has told where it is.
+    #[serde(default)]
+    pub as_of_age_ms: Option<u64>,
 }
 
 /// Commits that wait to be pushed.
@@ -161,7 +164,20 @@ fn table(listed: &[&DatabaseStatus], room: Option<usize>) -> String {
     below + &table.text(room)
 }
 
+/// An answer of a remote that is younger needs no word.
+const RECENT: Duration = Duration::from_secs(60);
+
 impl DatabaseStatus {
+    /// The cause of the state; of one that is synced, how old that is: `as of 4m ago`.
+    fn why(&self) -> Option<String> {
+        let why = self.why.as_ref().map(|why| escaped(why).to_string());
+        let age = self.as_of_age_ms.map(Duration::from_millis);
+        let age = age.filter(|age| self.state == "synced" && *age >= RECENT);
+        let age = age.map(|age| format!("as of {} ago", shown(age)));
+        let all: Vec<String> = age.into_iter().chain(why).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
     fn row(&self, dir: &str) -> [String; 9] {
         let millis = |millis| shown(Duration::from_millis(millis));
         let (last, lock) = (self.last.as_ref(), self.lock.as_ref());
@@ -178,7 +194,7 @@ impl DatabaseStatus {
             last.and_then(|last| last.reason.as_ref())
                 .map(|reason| escaped(reason).to_string()),
             self.next_due_ms.map(millis),
-            self.why.as_ref().map(|why| escaped(why).to_string()),
+            self.why(),
         ]
         .map(|cell| cell.unwrap_or_else(|| "-".to_owned()))
     }
@@ -228,6 +244,21 @@ mod tests {
             1,
             "its own line instead"
         );
+    }
+
+    #[test]
+    fn what_is_synced_says_of_which_time_that_is() {
+        let mut status = status();
+        let synced = &mut status.databases[2];
+        synced.as_of_age_ms = Some(59_000);
+        assert_eq!(synced.why(), None);
+        synced.as_of_age_ms = Some(240_000);
+        assert_eq!(synced.why().as_deref(), Some("as of 4m ago"));
+        synced.why = Some("1 file is not synced: x.key".to_owned());
+        let why = Some("as of 4m ago; 1 file is not synced: x.key".to_owned());
+        assert_eq!(synced.why(), why);
+        synced.state = "behind".to_owned();
+        assert_eq!(synced.why().as_deref(), Some("1 file is not synced: x.key"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod bench;
 mod between;
 mod bounds;
+mod cadence;
 mod claimed;
 mod committed_lock;
 mod configuration;

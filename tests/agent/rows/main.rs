@@ -7,6 +7,7 @@
 mod behind;
 mod bytes;
 mod held;
+mod loops;
 mod owners;
 mod place;
 mod play;
