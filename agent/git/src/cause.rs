@@ -19,7 +19,8 @@ pub(crate) fn explain(repository: &Repository, stop: Stop) -> Stop {
     let explained = match stop.reason() {
         GitReason::GitFailed => by_hook(&stop)
             .or_else(|| damage::of_ref(repository, stop.said()))
-            .or_else(|| of_words(repository, stop.said(), Cause::of(stop.said())?)),
+            .or_else(|| of_words(repository, stop.said(), Cause::of(stop.said())?))
+            .or_else(|| of_full_disk(repository, &stop)),
         GitReason::RemoteUnreachable | GitReason::CannotPush | GitReason::PushRefused => {
             let said = here(stop.said());
             damage::of_ref(repository, &said).or_else(|| {
@@ -37,6 +38,25 @@ pub(crate) fn explain(repository: &Repository, stop: Stop) -> Stop {
         Some(explained) => explained,
         None => trusting(stop),
     }
+}
+
+/// git could not write a file, and does not say that there is no space.
+fn of_full_disk(repository: &Repository, stop: &Stop) -> Option<Stop> {
+    /// With less than this, a file of a sync may not fit.
+    const LITTLE: u64 = 1024 * 1024;
+    let is_of_write = stop.said().contains("unable to write");
+    let dirs = [&repository.git_dir, &repository.git.dir];
+    let is_full = |dir: &&&PathBuf| {
+        let stat = nix::sys::statvfs::statvfs(dir.as_path());
+        stat.is_ok_and(|stat| stat.blocks_available() * stat.fragment_size() < LITTLE)
+    };
+    let full = dirs.iter().find(is_full).filter(|_| is_of_write)?;
+    let why = format!(
+        "{} (no space left on the file system of {})",
+        stop.why(),
+        escaped_path(full)
+    );
+    Some(Stop::failed(GitReason::GitFailed, why))
 }
 
 /// What git itself has said here. The other end and hooks have troubles of their own.
@@ -97,7 +117,8 @@ impl Cause {
         if has(&["No space left on device", "Disk quota exceeded"]) {
             return None;
         }
-        let is_lock = has(&[".lock': File exists", ".lock' exists"]);
+        let is_lock =
+            has(&[".lock': File exists", ".lock' exists"]) || locked_config(said).is_some();
         Some(if is_lock {
             Self::Lock
         } else if has(&[
@@ -162,7 +183,7 @@ impl Cause {
 
 fn of_words(repository: &Repository, said: &str, cause: Cause) -> Option<Stop> {
     match cause {
-        Cause::Lock => lock_in(said).and_then(|lock| locks::held(repository, &lock)),
+        Cause::Lock => lock_in(repository, said).and_then(|lock| locks::held(repository, &lock)),
         Cause::Index => Some(index(repository, said)),
         Cause::Permission => not_writable(repository, said),
         Cause::Identity => Some(identity(repository, said)),
@@ -196,12 +217,28 @@ fn last_of_program(said: &str) -> Option<String> {
 }
 
 /// The lock file that git could not make.
-fn lock_in(said: &str) -> Option<PathBuf> {
+fn lock_in(repository: &Repository, said: &str) -> Option<PathBuf> {
     let quoted = said.split('\'').skip(1).step_by(2);
     let mut paths = quoted.filter(|path| path.ends_with(".lock")).map(Path::new);
-    paths
-        .find(|path| path.is_absolute() && path.exists())
-        .map(Path::to_owned)
+    let found = paths.find(|path| path.is_absolute() && path.exists());
+    let of_config = || {
+        Some(
+            repository
+                .git
+                .dir
+                .join(format!("{}.lock", locked_config(said)?)),
+        )
+    };
+    found.map(Path::to_owned).or_else(of_config)
+}
+
+/// The file of settings that git could not lock, as git names it: from the top.
+fn locked_config(said: &str) -> Option<&str> {
+    let mut lines = said.lines();
+    lines.find_map(|line| {
+        let file = line.split_once("could not lock config file ")?.1;
+        file.strip_suffix(": File exists")
+    })
 }
 
 fn index(repository: &Repository, said: &str) -> Stop {

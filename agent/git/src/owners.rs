@@ -98,7 +98,9 @@ fn included(git: &Git) -> Result<Vec<PathBuf>, Stop> {
     let listed = nul_separated(&call.done()?.stdout);
     let mut found = Vec::new();
     for entry in listed.chunks_exact(2) {
-        let Some(file) = entry[0].strip_prefix(b"file:") else {
+        // The others are `command line` and `standard input`.
+        let mut origin = entry[0].splitn(2, |byte| *byte == b':');
+        let (Some(b"file"), Some(file)) = (origin.next(), origin.next()) else {
             continue;
         };
         let file = git.dir.join(as_path(file));

@@ -162,7 +162,7 @@ impl Proof<'_> {
         let rules = IgnoreRule::of(repository, &asked)?;
         let told: Vec<_> = rules
             .iter()
-            .filter(|rule| !(is_meant(&rule.path) && rule.is_of_database(repository)))
+            .filter(|rule| !(is_meant(&rule.path) && rule.is_deliberate(repository)))
             .collect();
         let Some(first) = told.first() else {
             return Ok(());
@@ -476,6 +476,7 @@ impl Comparison {
 struct IgnoreRule {
     source: Vec<u8>,
     line: Vec<u8>,
+    pattern: Vec<u8>,
     path: Vec<u8>,
 }
 
@@ -494,8 +495,12 @@ impl IgnoreRule {
         let words = nul_separated(&answer.stdout);
         let rule = |words: &[Vec<u8>]| match words {
             [source, line, pattern, path] if !source.is_empty() && !pattern.starts_with(b"!") => {
-                let [source, line, path] = [source, line, path].map(Clone::clone);
-                Some(Self { source, line, path })
+                Some(Self {
+                    source: source.clone(),
+                    line: line.clone(),
+                    pattern: pattern.clone(),
+                    path: path.clone(),
+                })
             }
             _ => None,
         };
@@ -508,9 +513,20 @@ impl IgnoreRule {
         format!("{}:{line}", crate::escaped_path(as_path(&self.source)))
     }
 
-    /// It stands in a `.gitignore` of the database.
-    fn is_of_database(&self, repository: &Repository) -> bool {
-        repository.has(&self.source) && self.source.ends_with(b".gitignore")
+    /// It stands in a `.gitignore` of the database, and is meant for some files: a pattern of all names is that only
+    /// where other lines take names out again.
+    fn is_deliberate(&self, repository: &Repository) -> bool {
+        if !repository.has(&self.source) || !self.source.ends_with(b".gitignore") {
+            return false;
+        }
+        let is_of_all = |pattern: &[u8]| {
+            let names = pattern.rsplit(|byte| *byte == b'/').next();
+            let names = names.filter(|names| !names.is_empty());
+            names.is_some_and(|names| matches!(names, b"*" | b"**" | b"*.*" | b"*.jsonl"))
+        };
+        let text = fs::read(repository.git.dir.join(as_path(&self.source))).unwrap_or_default();
+        let mut lines = text.split(|byte| *byte == b'\n');
+        !is_of_all(&self.pattern) || lines.any(|line| line.starts_with(b"!"))
     }
 }
 

@@ -1,9 +1,10 @@
 //! What git is led by here, and another user could change: nothing of it is run or read. Names without case, git's own
 //! locks, and repositories that are set up in an unusual way.
 
-use beadlock_tests::skip;
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Ended, Running, run, skip, wait_until};
 
-use crate::play::{Row, play};
+use crate::play::{Played, Row, gits, play};
 
 /// A hook that leaves a trace, and refuses nothing.
 const TRAP: &str =
@@ -281,4 +282,198 @@ fn what_belongs_to_another_user_or_to_a_group_is_not_run_either() {
             ..TRAPPED
         },
     ]);
+}
+
+#[test]
+fn own_names_are_the_same_in_letters_of_either_case() {
+    const REFUSED: Row = Row {
+        state: "behind",
+        truth: "at_place; git diff --quiet HEAD",
+        ..Row::SYNCED
+    };
+    const LIVE: &str = "and a pull would put it over what is live here";
+    const LEADS: &str = "and everybody who may push would decide where a database is";
+    let pushed = |name, file: &str, what: &'static str| Row {
+        name,
+        set_up: format!(
+            "there 'mkdir -p \"$(dirname {file})\"; echo x >{file}; git add -f {file}'"
+        )
+        .leak(),
+        why: vec![&*format!("origin/main has {file}, ").leak(), what].leak(),
+        typed: format!("there 'rm {file}'; [ ! -e {file} ]").leak(),
+        next: format!("git rm --cached -- {file}").leak(),
+        ..REFUSED
+    };
+    play(&[
+        pushed("a lock", ".beads/.Exclusive-Lock", LIVE),
+        pushed("a redirect", ".beads/Redirect", LEADS),
+        pushed(
+            "a log in a database of another name",
+            ".Beads/daemon.LOG",
+            LIVE,
+        ),
+        pushed(
+            "a redirect of another database",
+            "pkg/.BEADS/REDIRECT",
+            LEADS,
+        ),
+        Row {
+            name: "a redirect that is tracked here",
+            set_up: "append bd-13; echo x >.beads/Redirect; git add -f .beads/Redirect; git commit -qm x",
+            why: &[
+                ".beads/Redirect is tracked by git, and everybody who may push would decide where the database is",
+            ],
+            next: "git -C TOP rm --cached -- .beads/Redirect",
+            typed: "advised; git commit -qm untracked; git push -q",
+            truth: "at_place; both bd-13; ! git cat-file -e HEAD:.beads/Redirect; [ -e .beads/Redirect ]",
+            ..Row::TYPED
+        },
+        Row {
+            name: "one that is not tracked stays here",
+            set_up: "append bd-13; echo x >.beads/Daemon.Log; echo x >.beads/REDIRECT",
+            truth: "at_place; both bd-13; ! git cat-file -e HEAD:.beads/REDIRECT; ! git cat-file -e HEAD:.beads/Daemon.Log",
+            ..Row::SYNCED
+        },
+    ]);
+}
+
+#[test]
+fn a_lock_in_the_way_of_one_step_is_named_too() {
+    play(&[Row {
+        name: "the settings, where the upstream is to be noted",
+        set_up: "git switch -qc side; git config push.autoSetupRemote true; append bd-13; : >.git/config.lock
+                 touch -d '2 hours ago' .git/config.lock",
+        why: &[
+            "TOP/.git/config.lock has been there since 20",
+            "if no git is at work, a killed one has left it",
+        ],
+        next: "rm TOP/.git/config.lock",
+        typed: "advised; append bd-14",
+        truth: "has ../r.git side; [ $(git rev-parse --abbrev-ref @{u}) = origin/side ]",
+        ..Row::TYPED
+    }]);
+}
+
+#[test]
+fn repositories_that_are_set_up_in_an_unusual_way_are_synced_or_say_why_not() {
+    play(&[
+        Row {
+            name: "the database is the top of a repository",
+            set_up: "append bd-13; mv .git .beads; git -C .beads add -A; git -C .beads commit -qm moved",
+            why: &["TOP/.beads has a git repository of its own (.git), which is never used"],
+            next: "mv TOP/.beads/.git TOP/beads.git",
+            typed: "advised; mv beads.git .git; git reset -q HEAD~1",
+            truth: "at_place; both bd-13",
+            ..Row::TYPED
+        },
+        Row {
+            name: "everything is ignored by what was pushed, and the records are tracked",
+            set_up: "there 'echo \"*\" >.gitignore; git add -f .gitignore'; append bd-13",
+            truth: "at_place; both bd-13; at_place .gitignore",
+            ..Row::SYNCED
+        },
+        Row {
+            name: "all but the records are ignored by what was pushed",
+            set_up: "there 'printf \"*\\n!.gitignore\\n!issues.jsonl\\n\" >.beads/.gitignore'; git pull -q; append bd-13; append x .beads/new.jsonl",
+            ..Row::SYNCED
+        },
+        Row {
+            name: "everything is ignored by what was pushed, and there is a new record file",
+            set_up: "there 'echo \"*\" >.beads/.gitignore'; git pull -q; append bd-13 .beads/new.jsonl",
+            state: "local_only",
+            why: &["git ignores .beads/new.jsonl (.beads/.gitignore:1)"],
+            next: "git -C TOP --literal-pathspecs add -f -- .beads/new.jsonl",
+            truth: "at_place; at_place .beads/new.jsonl",
+            ..Row::TYPED
+        },
+    ]);
+    if !skip::root() {
+        return;
+    }
+    play(&[Row {
+        name: "a top of root's, and an agent that is another user",
+        set_up: "append bd-13; chown 65534 .beads/*; chown 0:0 .",
+        why: &[
+            "git does not work in TOP/.beads: detected dubious ownership in repository at 'TOP'",
+        ],
+        next: "git config --global --add safe.directory TOP",
+        truth: "git config --global safe.directory '*'; at_place; both bd-13",
+        is_mortal: true,
+        ..Row::TYPED
+    }]);
+}
+
+/// Fills a small file system around the clone before a commit, and before a pull. Ends with what has gone wrong.
+const FULL: &str = r#"
+    mkdir ../m; mount -t tmpfs -o size=4m tmpfs ../m || exit 77
+    cp -a . ../m/a; ln -s "$(cd .. && pwd)/r.git" ../m/r.git; cd ../m/a
+    fill() { head -c 8000000 /dev/zero >../fill 2>/dev/null || true; }
+    state() { "$AGENT" --once --db .beads --log-file "$LOG" >/dev/null 2>&1 || true; sed -n 's/.*] State: //p' "$LOG" | tail -n 1; }
+    append bd-13; cp $db "$SAVED"; fill
+    state | grep -i '^failed .*no space left on device' || exit 11
+    cmp $db "$SAVED" || exit 12
+    rm ../fill; state | grep '^synced' || exit 13
+    at_place || exit 14
+    (cd "$OTHER"; git pull -q; for n in $(seq 3000); do append "there-$n"; done; git commit -qam there; git push -q)
+    append bd-14; cp $db "$SAVED"; fill; truncate -s -200K ../fill
+    state | grep -i -e '^failed .*no space' -e '^behind ' -e '^local_only ' || exit 21
+    cmp $db "$SAVED" || exit 22
+    rm ../fill; state | grep '^synced' || exit 23
+    at_place && both bd-13 bd-14 there-1 there-3000 || exit 24
+"#;
+
+#[test]
+fn a_full_disk_loses_nothing_and_is_named() {
+    if !skip::root() || !skip::has_program("unshare") {
+        return;
+    }
+    for git in gits() {
+        let played = Played::begin(&git);
+        let scene = played.scene.path();
+        std::fs::write(scene.join("full.sh"), played.script(FULL)).expect("write the script");
+        let mut command = played.scene.command("unshare");
+        command
+            .args(["--mount", "sh", "-eu"])
+            .arg(scene.join("full.sh"));
+        command
+            .current_dir(played.top())
+            .env("PATH", played.path())
+            .env("AGENT", beadlock_tests::binaries::agent())
+            .env("LOG", scene.join("log"))
+            .env("SAVED", scene.join("saved"))
+            .env("OTHER", scene.join("b"));
+        let ended = Ended::from(run(command));
+        if ended.code == 77 {
+            return skip::cannot("needs a mount of tmpfs");
+        }
+        let log = std::fs::read_to_string(scene.join("log")).unwrap_or_default();
+        assert_eq!(ended.code, 0, "{ended:?}\n{log}");
+    }
+}
+
+/// What a cycle starts is seen by everybody: here by a hook.
+#[test]
+fn a_secret_in_the_settings_is_on_no_command_line() {
+    let git = gits().remove(0);
+    let played = Played::begin(&git);
+    let sh = |script: &str| played.shell(script, "").code == 0;
+    assert!(sh(r#"
+        git config core.sshCommand 'ssh -o ProxyCommand=S3CRET'
+        git config filter.x.clean 'cat # S3CRET'
+        git config url.https://S3CRET@host.invalid/.insteadOf https://host.invalid/
+        hook .git pre-commit 'for p in /proc/[0-9]*; do tr "\0" " " <$p/cmdline; echo; done >>../seen 2>/dev/null'
+    "#));
+    let agent = Running::start(played.agent(&["--interval", "50ms"]));
+    for id in ["bd-13", "bd-14", "bd-15"] {
+        assert!(sh(&format!("append {id}")));
+        wait_until(PATIENCE, "the record at the place", || {
+            sh(&format!("both {id}"))
+        });
+    }
+    drop(agent);
+    let seen = std::fs::read(played.scene.path().join("seen")).expect("what the hook has seen");
+    let seen = String::from_utf8_lossy(&seen);
+    let syncs = seen.lines().filter(|line| line.contains(" __sync-git "));
+    assert!(syncs.count() >= 3, "the control: {seen}");
+    assert!(!seen.contains("S3CRET"), "{seen}");
 }

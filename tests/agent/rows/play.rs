@@ -177,6 +177,16 @@ impl Played {
         self.scene.path().join("a")
     }
 
+    /// Where its programs are looked for.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// A script with the [`WORDS`] that it may call.
+    pub fn script(&self, script: &str) -> String {
+        format!("{WORDS}\n{script}")
+    }
+
     /// Runs a script in the agent's clone; `next` is what [`WORDS`]' `advised` types.
     pub fn shell(&self, script: &str, next: &str) -> Ended {
         let mut command = self.scene.shell(&format!("set -eu\n{WORDS}\n{script}"));

@@ -129,7 +129,12 @@ const AGENT: House = House {
 
 const TRUST: House = House {
     name: "agent/trust",
-    order: &[&["lib"], &["owner"], &["above"], &["stamp", "trusted"]],
+    order: &[
+        &["lib"],
+        &["owner"],
+        &["above", "way"],
+        &["stamp", "trusted"],
+    ],
     exceptions: &[],
 };
 
