@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::clock::FetchClock;
 use crate::contents::ContentLook;
-use crate::loops::{LoopWatch, Pause, SyncTimes};
+use crate::loops::{LoopWatch, Pause, SyncDone, SyncTimes};
 use crate::unchanged::Snapshot;
 use crate::upkeep::{Upkeep, UpkeepClock};
 use crate::{
@@ -22,6 +22,9 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_sec
 
 /// After a change here it is asked at once, but not more often than this.
 const RETRY_AT_ONCE: Duration = Duration::from_secs(5);
+
+/// How many runs of hooks of one sync are remembered.
+const HOOKS: usize = 32;
 
 /// The clock that counts sleep may run ahead of the other by this.
 const DRIFT: Duration = Duration::from_secs(2);
@@ -489,12 +492,17 @@ impl SyncHistory {
 
     /// What a sync has committed counts for loops, and for a remote that does not answer.
     fn note_commit(&mut self, network: Network, messages: &[SyncMessage], times: SyncTimes) {
-        let is_active = messages.iter().any(|message| {
-            matches!(
-                message,
-                SyncMessage::Committed(_) | SyncMessage::Pulled(_) | SyncMessage::Pushed(_)
-            )
-        });
+        let mut done = SyncDone::default();
+        for message in messages {
+            match message {
+                SyncMessage::Committed(_) | SyncMessage::Pushed(_) => done.is_active = true,
+                SyncMessage::Pulled(_) => (done.is_active, done.has_pulled) = (true, true),
+                SyncMessage::HookRan(hook) if done.hooks.len() < HOOKS => {
+                    done.hooks.push(hook.clone());
+                }
+                _ => {}
+            }
+        }
         let committed = messages.iter().rev().find_map(|message| match message {
             SyncMessage::CommittedFiles(files) => Some(&**files),
             _ => None,
@@ -502,7 +510,7 @@ impl SyncHistory {
         if let Some(committed) = committed {
             self.upkeep.add(committed.loose);
         }
-        let notice = self.loops.ended(times, is_active, committed);
+        let notice = self.loops.ended(times, done, committed);
         self.notice = notice.or(self.notice.take());
         if let Some(outage) = &mut self.outage
             && network == Network::Leave

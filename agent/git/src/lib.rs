@@ -124,7 +124,7 @@ pub use self::hosts::{Asking, HostLimits, is_of_network};
 use self::index::IndexLock;
 pub use self::known::{KnownRepository, KnownUpstream};
 use self::left_out::LeftOut;
-pub use self::loops::{CommittedFiles, SyncTimes};
+pub use self::loops::{CommittedFiles, HookRun, SyncTimes};
 pub use self::message::SyncMessage;
 use self::message::say;
 use self::names::{ExcludedNames, refuse_databases};

@@ -56,11 +56,14 @@ pub(crate) fn push(
     let options = options.into_iter().chain(lease.as_deref());
     let args = ["push"].into_iter().chain(options);
     say(&SyncMessage::Asks(Asking::Push));
-    let answer = network
+    let call = network
         .call(args.chain([place.remote.as_str(), &what]))
         .within(repository.request.for_the_network())
-        .of_strangers()
-        .run()?;
+        .of_strangers();
+    let answer = match hooks::may_be_there(repository, "pre-push")? {
+        true => hooks::timed("pre-push", || call.run())?,
+        false => call.run()?,
+    };
     if !answer.status.success() {
         tell_refusal(&answer);
         return failed(repository, network, route, distance, answer);
