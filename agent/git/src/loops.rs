@@ -112,8 +112,8 @@ pub(crate) struct LoopWatch {
 enum LoopPace {
     #[default]
     Free,
-    /// Whether the writer falls silent.
-    Suspected(Instant),
+    /// Whether the writer of this file falls silent.
+    Suspected(Instant, String),
     /// A loop, until when it waits, and its notice.
     Slowed {
         until: Instant,
@@ -176,7 +176,7 @@ impl LoopWatch {
         self.of_hooks = count(self.of_hooks, is_echo && !hooks.is_empty());
         self.echoes = count(self.echoes, is_echo);
         self.returns = count(self.returns, returns);
-        if !is_echo && matches!(self.pace, LoopPace::Suspected(_)) {
+        if !is_echo && matches!(self.pace, LoopPace::Suspected(..)) {
             self.acquit(times.ended);
         }
         let is_remembered = self
@@ -185,10 +185,10 @@ impl LoopWatch {
             .is_some_and(|until| times.ended < until);
         let is_known = match self.pace {
             LoopPace::Free => is_remembered,
-            LoopPace::Suspected(_) => false,
+            LoopPace::Suspected(..) => false,
             LoopPace::Slowed { .. } => true,
         };
-        let is_confirmed = is_known || matches!(self.pace, LoopPace::Suspected(_));
+        let is_confirmed = is_known || matches!(self.pace, LoopPace::Suspected(..));
         let is_loop = self.echoes >= ROW && is_confirmed || self.of_hooks >= ROW;
         if self.returns >= ROW || is_loop {
             let notice = notice(files, &self.named(hooks), !is_loop);
@@ -203,7 +203,7 @@ impl LoopWatch {
         self.slowed = 0;
         let is_pardoned = self.pardon.0.is_some_and(|until| times.ended < until);
         self.pace = match self.echoes >= self.row() && !is_pardoned {
-            true => LoopPace::Suspected(times.ended + PAUSE),
+            true => LoopPace::Suspected(times.ended + PAUSE, files.shown.clone()),
             false => LoopPace::Free,
         };
         None
@@ -279,7 +279,7 @@ impl LoopWatch {
         match &mut self.pace {
             LoopPace::Free => true,
             _ if is_answer => false,
-            LoopPace::Suspected(_) => {
+            LoopPace::Suspected(..) => {
                 self.acquit(now);
                 true
             }
@@ -295,7 +295,7 @@ impl LoopWatch {
     pub(crate) fn hurry(&mut self, now: Instant) {
         match &mut self.pace {
             LoopPace::Free => {}
-            LoopPace::Suspected(until) | LoopPace::Slowed { until, .. } => *until = now,
+            LoopPace::Suspected(until, _) | LoopPace::Slowed { until, .. } => *until = now,
         }
     }
 
@@ -310,8 +310,8 @@ impl LoopWatch {
                     next: None,
                 }));
             }
-            LoopPace::Suspected(until) if *until > now => {
-                return Some(Pause::Writing(String::new()));
+            LoopPace::Suspected(until, file) if *until > now => {
+                return Some(Pause::Writing(file.clone()));
             }
             _ => {}
         }
@@ -321,9 +321,9 @@ impl LoopWatch {
 
     /// When the pause is over.
     pub(crate) fn wakes(&self) -> Option<Instant> {
-        let until = match self.pace {
+        let until = match &self.pace {
             LoopPace::Free => None,
-            LoopPace::Suspected(until) | LoopPace::Slowed { until, .. } => Some(until),
+            LoopPace::Suspected(until, _) | LoopPace::Slowed { until, .. } => Some(*until),
         };
         until.max(self.large.as_ref().map(|(_, until)| *until))
     }

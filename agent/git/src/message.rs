@@ -6,7 +6,10 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::secrets::masked;
-use crate::{Asking, CommittedFiles, Hindrance, HookRun, KnownRepository, LookedIndex, SyncReport};
+use crate::{
+    Asking, CommittedFiles, Hindrance, HookRun, HostRefusal, KnownRepository, LookedIndex,
+    SyncReport,
+};
 
 /// An event of a sync, with its text for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +48,7 @@ pub enum SyncMessage {
     /// The remote is being asked.
     Asks(Asking),
     /// The host refuses to be asked, or asks for less.
-    HostRefuses,
+    HostRefuses(HostRefusal),
     /// Who has committed what the remote has, as hashes.
     Committers(Vec<u32>),
     /// The remote has answered.

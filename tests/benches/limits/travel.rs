@@ -206,9 +206,13 @@ fn travel(
     drop(programs);
 }
 
-/// An agent that has seen nothing move for an hour: it fetches each 40 s then, and so does this one from the start.
+/// An agent of a repository whose last commit is more than an hour old.
 fn idle(table: &mut Table, clones: &Clones) {
-    let mut command = clones.scene.agent(&["--fetch-interval", "40s", "--db"]);
+    let aged = run(clones.scene.shell(
+        "cd a && export GIT_COMMITTER_DATE='2026-01-01 00:00:00 +0000' && git commit -q --amend --no-edit && git push -qf",
+    ));
+    assert!(aged.status.success(), "{aged:?}");
+    let mut command = clones.scene.agent(&["--db"]);
     command.arg(clones.path("a/.beads"));
     let agent = Running::start(command);
     let (first, watched) = match table.is_short {
