@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use crate::held::is_record_name;
 use crate::unchanged::{FileStamp, is_of_this_machine};
 use crate::{
-    CommittedFiles, ExcludedNames, Git, Held, LeftOut, Repository, Stop, as_path, hooks, index,
+    CommittedFiles, ExcludedNames, Git, Held, LeftOut, Repository, Stop, as_path, index,
     refuse_databases, sqlite,
 };
 
@@ -87,7 +87,6 @@ impl DatabaseChanges {
                 .copied()
                 .zip(written.iter().max().copied()),
             tree: tree.to_owned(),
-            hooks: hooks::present(repository),
             largest: largest.map_or_else(Default::default, |(path, size)| {
                 (repository.shown(path), *size)
             }),

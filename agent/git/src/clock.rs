@@ -28,8 +28,11 @@ const FIRST_STEP: u32 = 2;
 
 /// So many committers are remembered at most. More would not make the time longer.
 const MOST: usize = 600;
-/// The answer of a remote counts for so many times the interval.
+/// The answer of a remote counts for so many times the interval, and for so long at least.
 const COUNTS: u32 = 3;
+const COUNTS_AT_LEAST: Duration = Duration::from_secs(30);
+/// A wait for others that fetch from the same host makes the interval so long at most.
+const LONGEST_TURN: Duration = Duration::from_secs(900);
 
 /// When the next fetch is due.
 #[derive(Debug, Default)]
@@ -49,6 +52,7 @@ pub(crate) struct FetchClock {
     told: Option<Instant>,
     /// Who has committed what the remote has, and when that was seen.
     committers: HashMap<u32, Instant>,
+    has_seen: bool,
 }
 
 /// How often a database is fetched.
@@ -88,11 +92,20 @@ impl FetchClock {
 
     /// The remote cannot be asked before `at`: others of this agent have their turns at the host.
     pub(crate) fn postpone(&mut self, at: Instant, now: Instant) {
+        self.is_in_turn(now);
         self.next = Some(at);
         self.in_force = self
             .in_force
             .max(at.saturating_duration_since(now) + SHORTEST);
         self.is_exact = true;
+    }
+
+    /// Another database fetches from the host just now.
+    pub(crate) fn is_in_turn(&mut self, now: Instant) {
+        let age = self
+            .told
+            .map_or(Duration::ZERO, |told| now.saturating_duration_since(told));
+        self.in_force = self.in_force.max((age + SHORTEST).min(LONGEST_TURN));
     }
 
     /// The agent was asked so often to fetch everything. Returns whether that is news.
@@ -116,13 +129,14 @@ impl FetchClock {
 
     /// Whether what the remote has told still counts: it is not older than three times the interval in force.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
-        let counts = self.in_force.saturating_mul(COUNTS);
+        let counts = self.in_force.saturating_mul(COUNTS).max(COUNTS_AT_LEAST);
         self.told
             .is_some_and(|told| now.saturating_duration_since(told) <= counts)
     }
 
     /// These have committed what the remote has, within the last hour.
     pub(crate) fn saw(&mut self, committers: &[u32], now: Instant) {
+        self.has_seen = true;
         self.leave_out_old(now);
         for committer in committers {
             if self.committers.len() < MOST || self.committers.contains_key(committer) {
@@ -139,10 +153,15 @@ impl FetchClock {
     /// The remote was asked, or was not to be asked in a cycle that would have.
     pub(crate) fn fetched(&mut self, now: Instant, pace: FetchPace, has_changed: bool) {
         self.fetches += 1;
-        if has_changed || self.changed.is_none() {
+        self.leave_out_old(now);
+        // Where nobody has committed within the last hour, the remote did not move before the agent has started.
+        let is_quiet = pace.fetch_interval.is_none() && self.has_seen && self.committers.is_empty();
+        if self.changed.is_none() && is_quiet {
+            self.changed = now.checked_sub(HOUR);
+        } else if has_changed {
             self.changed = Some(now);
         }
-        self.leave_out_old(now);
+        self.changed.get_or_insert(now);
         let quiet = self.changed.map_or(Duration::ZERO, |changed| {
             now.saturating_duration_since(changed)
         });
@@ -322,6 +341,20 @@ mod tests {
             "{sorted:?}"
         );
         assert!(clock.wakes().is_some(), "a cycle comes for it");
+    }
+
+    #[test]
+    fn a_remote_that_was_quiet_before_the_start_is_asked_rarely_from_the_start() {
+        let (mut clock, now) = (FetchClock::default(), Instant::now());
+        clock.saw(&[], now);
+        // All of the remote is news to an agent that has just started.
+        clock.fetched(now, unconfigured_pace(), true);
+        clock.fetched(now + seconds(40), unconfigured_pace(), false);
+        let wait = clock.next.unwrap() - now - seconds(40);
+        assert!(around(40).contains(&wait), "{wait:?}");
+        clock.fetched(now + seconds(80), unconfigured_pace(), true);
+        let wait = clock.next.unwrap() - now - seconds(80);
+        assert!(around(10).contains(&wait), "it moves: {wait:?}");
     }
 
     #[test]

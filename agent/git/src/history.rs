@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use crate::clock::FetchClock;
 use crate::contents::ContentLook;
-use crate::loops::{LoopWatch, Pause, SyncTimes};
+use crate::loops::{LoopWatch, Pause, SyncDone, SyncTimes};
 use crate::unchanged::Snapshot;
 use crate::upkeep::{Upkeep, UpkeepClock};
 use crate::{
-    Event, FetchPace, GitReason, Hindrance, HindranceKind, KnownRepository, LookedIndex, Network,
-    SyncMessage, SyncReport,
+    Event, FetchPace, GitReason, Hindrance, HindranceKind, HostRefusal, KnownRepository,
+    LookedIndex, Network, SyncMessage, SyncReport,
 };
 
 /// The first and the longest wait before a remote that did not answer is asked again.
@@ -22,6 +22,9 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_sec
 
 /// After a change here it is asked at once, but not more often than this.
 const RETRY_AT_ONCE: Duration = Duration::from_secs(5);
+
+/// How many runs of hooks of one sync are remembered.
+const HOOKS: usize = 32;
 
 /// The clock that counts sleep may run ahead of the other by this.
 const DRIFT: Duration = Duration::from_secs(2);
@@ -114,11 +117,13 @@ struct RemoteOutage {
     tries: u32,
     /// Something has changed here since.
     has_news: bool,
+    /// The host asks for less: no change is a reason to ask it earlier.
+    is_throttled: bool,
 }
 
 impl RemoteOutage {
     fn next(&self) -> Instant {
-        match self.has_news {
+        match self.has_news && !self.is_throttled {
             true => self.again.min(self.tried + RETRY_AT_ONCE),
             false => self.again,
         }
@@ -135,6 +140,9 @@ impl SyncHistory {
     pub fn hurry(&mut self, now: Instant) {
         self.clock.hurry();
         self.loops.hurry(now);
+        if let Some(outage) = &mut self.outage {
+            outage.has_news = true;
+        }
     }
 
     /// Something has changed in the database while no sync ran. Returns whether that is a reason for a cycle.
@@ -169,6 +177,11 @@ impl SyncHistory {
             Some(outage) => (outage.again, outage.tried) = (at, at),
             None => self.clock.postpone(at, now),
         }
+    }
+
+    /// Another database fetches from the host just now.
+    pub fn is_in_turn(&mut self, now: Instant) {
+        self.clock.is_in_turn(now);
     }
 
     /// What is to be tidied up in the repository now; it is begun.
@@ -349,6 +362,8 @@ impl SyncHistory {
         let is_out = messages
             .iter()
             .any(|message| matches!(message, SyncMessage::Unreachable(_)));
+        let throttled = SyncMessage::HostRefuses(HostRefusal::Throttled);
+        let is_throttled = messages.contains(&throttled);
         let is_look_of_all = !messages.iter().any(|message| self.is_known(message));
         for message in messages {
             match message {
@@ -361,7 +376,9 @@ impl SyncHistory {
                     lines.extend(self.warning(index.warning.as_ref(), now));
                     self.looked = Some(index.clone());
                 }
-                SyncMessage::Unreachable(why) => lines.extend(self.unreachable(why, now)),
+                SyncMessage::Unreachable(why) => {
+                    lines.extend(self.unreachable(why, is_throttled, now));
+                }
                 SyncMessage::Report(report) if is_out => self.note_hindrance(report),
                 _ => {}
             }
@@ -489,12 +506,17 @@ impl SyncHistory {
 
     /// What a sync has committed counts for loops, and for a remote that does not answer.
     fn note_commit(&mut self, network: Network, messages: &[SyncMessage], times: SyncTimes) {
-        let is_active = messages.iter().any(|message| {
-            matches!(
-                message,
-                SyncMessage::Committed(_) | SyncMessage::Pulled(_) | SyncMessage::Pushed(_)
-            )
-        });
+        let mut done = SyncDone::default();
+        for message in messages {
+            match message {
+                SyncMessage::Committed(_) | SyncMessage::Pushed(_) => done.is_active = true,
+                SyncMessage::Pulled(_) => (done.is_active, done.has_pulled) = (true, true),
+                SyncMessage::HookRan(hook) if done.hooks.len() < HOOKS => {
+                    done.hooks.push(hook.clone());
+                }
+                _ => {}
+            }
+        }
         let committed = messages.iter().rev().find_map(|message| match message {
             SyncMessage::CommittedFiles(files) => Some(&**files),
             _ => None,
@@ -502,7 +524,7 @@ impl SyncHistory {
         if let Some(committed) = committed {
             self.upkeep.add(committed.loose);
         }
-        let notice = self.loops.ended(times, is_active, committed);
+        let notice = self.loops.ended(times, done, committed);
         self.notice = notice.or(self.notice.take());
         if let Some(outage) = &mut self.outage
             && network == Network::Leave
@@ -548,13 +570,16 @@ impl SyncHistory {
         report
     }
 
-    fn unreachable(&mut self, why: &str, now: Instant) -> Option<String> {
+    fn unreachable(&mut self, why: &str, is_throttled: bool, now: Instant) -> Option<String> {
         let (first, longest) = RETRY;
         let last = self.outage.take();
         let (since, tries) = last
             .as_ref()
             .map_or((now, 0), |last| (last.since, last.tries));
-        let pause = first.saturating_mul(1 << tries.min(10)).min(longest);
+        let pause = match is_throttled {
+            true => longest,
+            false => first.saturating_mul(1 << tries.min(10)).min(longest),
+        };
         let is_news = last.is_none_or(|last| last.why != why);
         let (why, again, tries) = (why.to_owned(), now + pause, tries + 1);
         let (tried, has_news) = (now, false);
@@ -566,6 +591,7 @@ impl SyncHistory {
             again,
             tries,
             has_news,
+            is_throttled,
         });
         is_news.then(|| format!("{why}; committing only, {}", next_try(pause)))
     }
@@ -808,6 +834,20 @@ mod tests {
         );
         history.ended(Network::Leave, change, times(now + seconds(9)), PACE);
         assert_eq!(history.network(now + seconds(9)), Network::UseQuietly);
+    }
+
+    #[test]
+    fn a_host_that_asks_for_less_is_not_asked_earlier_for_a_change() {
+        let (mut history, now) = (SyncHistory::default(), Instant::now());
+        let out = [
+            SyncMessage::HostRefuses(HostRefusal::Throttled),
+            SyncMessage::Unreachable("Cannot reach origin: error: 429".to_owned()),
+        ];
+        history.hear(Network::Use, &out, now);
+        let change = vec![SyncMessage::CommittedFiles(Box::default())];
+        history.ended(Network::Leave, change, times(now), PACE);
+        assert_eq!(history.network(now + seconds(59)), Network::Leave);
+        assert_eq!(history.network(now + seconds(60)), Network::UseQuietly);
     }
 
     #[test]

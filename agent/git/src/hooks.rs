@@ -2,25 +2,15 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
-use crate::known::expanded;
+use beadlock_checker::internal::facts;
+
 use crate::secrets::masked;
-use crate::{GitOutput, GitReason, Part, Repository, Stop, escaped, to_type};
-
-/// The hooks that run in a sync, those that write most often first.
-const OF_A_SYNC: [&str; 9] = [
-    "post-commit",
-    "post-merge",
-    "post-checkout",
-    "pre-commit",
-    "prepare-commit-msg",
-    "commit-msg",
-    "pre-push",
-    "pre-rebase",
-    "reference-transaction",
-];
+use crate::{
+    GitOutput, GitReason, HookRun, Part, Repository, Stop, SyncMessage, escaped, say, to_type,
+};
 
 /// Whether there may be such a hook: in the directory of hooks, or in the settings.
 pub(crate) fn may_be_there(repository: &Repository, hook: &str) -> Result<bool, Stop> {
@@ -32,26 +22,6 @@ pub(crate) fn may_be_there(repository: &Repository, hook: &str) -> Result<bool, 
         None => repository.common_dir.join("hooks"),
     };
     Ok(settings.have_hooks() || fs::symlink_metadata(dir.join(hook)).is_ok())
-}
-
-/// The hooks of these that are in the directory of hooks, for people.
-pub(crate) fn present(repository: &Repository) -> Vec<String> {
-    let Ok(settings) = repository.settings() else {
-        return Vec::new();
-    };
-    let top = &repository.git.dir;
-    let dir = match settings.get("core.hookspath") {
-        Some(dir) => expanded(dir, top),
-        None => Some(repository.common_dir.join("hooks")),
-    };
-    let is_there = |hook: &&str| {
-        let file = dir.as_ref().map(|dir| dir.join(hook));
-        file.is_some_and(|file| {
-            fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0)
-        })
-    };
-    let all = OF_A_SYNC.iter().filter(|hook| is_there(hook));
-    all.map(|hook| (*hook).to_owned()).collect()
 }
 
 fn run(
@@ -71,9 +41,21 @@ fn run(
     if let Some(index) = index {
         call = call.index(index);
     }
-    let answer = call.run()?;
+    let answer = timed(hook, || call.run())?;
     answer.show();
     Ok(answer)
+}
+
+/// What a hook writes into the database, it writes while it runs: the agent is told when that was.
+pub(crate) fn timed<T>(hook: &str, run: impl FnOnce() -> T) -> T {
+    let now = || Duration::try_from(facts::now().0).unwrap_or_default();
+    let begun = now();
+    let result = run();
+    say(&SyncMessage::HookRan(HookRun {
+        name: hook.to_owned(),
+        ran: (begun, now()),
+    }));
+    result
 }
 
 /// Runs a hook that may refuse, when there is one.

@@ -164,25 +164,43 @@ pub fn is_of_network(host: &str) -> bool {
     !host.is_empty() && !host.starts_with(['/', '.'])
 }
 
-/// Whether a host refuses to be asked, or asks for less, by what git has said.
-pub(crate) fn is_refused(said: &str) -> bool {
-    let said = said.to_ascii_lowercase();
-    let words = [
-        "error: 429",
-        "http 429",
-        "status 429",
-        "rate limit",
-        "rate-limit",
-        "too many",
-        "connection refused",
-        "connection reset",
-        "reset by peer",
-        "connection closed by",
-        "error: 503",
-        "http 503",
-    ];
-    words.iter().any(|words| said.contains(words))
+/// How a host refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostRefusal {
+    /// It does not take the connection, or ends it.
+    Closed,
+    /// It asks for less.
+    Throttled,
 }
+
+impl HostRefusal {
+    /// By what git has said; `None`: it says nothing of that.
+    pub(crate) fn of(said: &str) -> Option<Self> {
+        let said = said.to_ascii_lowercase();
+        let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
+        if has(&THROTTLED) {
+            return Some(Self::Throttled);
+        }
+        has(&CLOSED).then_some(Self::Closed)
+    }
+}
+
+const THROTTLED: [&str; 7] = [
+    "error: 429",
+    "http 429",
+    "status 429",
+    "rate limit",
+    "rate-limit",
+    "too many",
+    "error: 503",
+];
+const CLOSED: [&str; 4] = [
+    "connection refused",
+    "connection reset",
+    "reset by peer",
+    "connection closed by",
+];
 
 #[cfg(test)]
 mod tests {
@@ -293,21 +311,35 @@ mod tests {
 
     #[test]
     fn a_refusal_is_read_from_what_git_says() {
-        for said in [
-            "fatal: unable to access 'https://h/x/': The requested URL returned error: 429",
-            "remote: GitLab: API rate limit exceeded\nfatal: Could not read from remote repository.",
-            "fatal: unable to access 'http://h/': Failed to connect to h port 80: Connection refused",
-            "kex_exchange_identification: read: Connection reset by peer",
-            "remote: Too many requests",
+        for (said, refusal) in [
+            (
+                "fatal: unable to access 'https://h/x/': The requested URL returned error: 429",
+                Some(HostRefusal::Throttled),
+            ),
+            (
+                "remote: GitLab: API rate limit exceeded\nfatal: Could not read from remote repository.",
+                Some(HostRefusal::Throttled),
+            ),
+            ("remote: Too many requests", Some(HostRefusal::Throttled)),
+            (
+                "fatal: unable to access 'http://h/': Failed to connect to h port 80: Connection refused",
+                Some(HostRefusal::Closed),
+            ),
+            (
+                "kex_exchange_identification: read: Connection reset by peer",
+                Some(HostRefusal::Closed),
+            ),
+            ("fatal: repository 'https://h/429.git/' not found", None),
+            (
+                "fatal: '/r.git' does not appear to be a git repository",
+                None,
+            ),
+            (
+                "fatal: unable to access 'http://h/': Could not resolve host: h",
+                None,
+            ),
         ] {
-            assert!(is_refused(said), "{said}");
-        }
-        for said in [
-            "fatal: repository 'https://h/429.git/' not found",
-            "fatal: '/r.git' does not appear to be a git repository",
-            "fatal: unable to access 'http://h/': Could not resolve host: h",
-        ] {
-            assert!(!is_refused(said), "{said}");
+            assert_eq!(HostRefusal::of(said), refusal, "{said}");
         }
         for (host, is_one) in [
             ("example.org", true),

@@ -123,11 +123,11 @@ pub use self::crowd::{FetchCrowd, FetchTurn, guess_host};
 use self::entries::TreeEntry;
 use self::held::Held;
 pub use self::history::{SyncHistory, SyncPlan, SyncResult, next_try};
-pub use self::hosts::{Asking, HostLimits, is_of_network};
+pub use self::hosts::{Asking, HostLimits, HostRefusal, is_of_network};
 use self::index::IndexLock;
 pub use self::known::{KnownRepository, KnownUpstream};
 use self::left_out::LeftOut;
-pub use self::loops::{CommittedFiles, SyncTimes};
+pub use self::loops::{CommittedFiles, HookRun, SyncTimes};
 pub use self::message::SyncMessage;
 use self::message::say;
 use self::names::{ExcludedNames, is_above, is_database_name, refuse_databases};
@@ -153,11 +153,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         eprintln!("this is for beadlock-agent's own use");
         return ExitCode::from(2);
     };
-    program::prepare(request.is_timed);
     if let Some(upkeep) = request.upkeep {
         let _ = upkeep::run(&request, upkeep);
         return ExitCode::SUCCESS;
     }
+    program::prepare(request.is_timed);
     sync::report(request);
     say(&SyncMessage::Done);
     ExitCode::SUCCESS

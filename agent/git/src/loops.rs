@@ -1,17 +1,18 @@
 //! A database that talks to itself: each sync makes something write into it, and that makes the next commit. Pure.
 //!
 //! A commit is an *echo* when every file in it was written between the begin of the sync before it and 2 s after its
-//! end. Three echoes in a row are a loop: a hook that writes at each commit, or a program that answers to each pull.
-//! Three commits in a row that bring back one of the last eight trees are one too: two formatters in two clones.
+//! end. Three echoes in a row are a loop where a hook wrote them while it ran. Three commits in a row that bring back one
+//! of the last eight trees are one too: two formatters in two clones.
 //!
-//! A program that writes all the time writes within those 2 s as well. What tells it from an echo is that it goes on.
-//! So unless the files were written during the syncs themselves, the third echo is followed by a pause: an echo falls
-//! silent in it.
+//! Other programs write within those 2 s as well. One that writes all the time goes on, and an echo falls silent. So
+//! echoes that no hook is known to have written are followed by a pause, in which nothing may be written. A person or
+//! a script that waits for the push of one change, and then makes the next, falls silent too. So where the last sync
+//! has run no hook and pulled nothing, only thirty in a row are suspected.
 //!
 //! The log has a notice, and the time until the next commit doubles with each echo, until something is written at
 //! another time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -23,10 +24,10 @@ use crate::{GitReason, Hindrance, HindranceKind};
 const ANSWER: Duration = Duration::from_secs(2);
 /// A file's time may lie so far from the clock's.
 const TICK: Duration = Duration::from_millis(20);
-/// A writer that was silent for so long before a sync has written once since the one before it.
-const SILENT: Duration = Duration::from_millis(300);
 /// How many in a row are a loop.
 const ROW: u32 = 3;
+/// How many in a row are suspected where nothing but a commit of ours went before.
+const LONG_ROW: u32 = 30;
 /// How many trees are remembered.
 const TREES: usize = 8;
 /// How long a suspicion keeps a sync waiting, from the end of the last one. A program that writes from time to time is
@@ -50,8 +51,6 @@ pub struct CommittedFiles {
     pub written: Option<(Duration, Duration)>,
     /// The tree.
     pub tree: String,
-    /// The hooks that there are, of those that run in a sync.
-    pub hooks: Vec<String>,
     /// The largest of the files, and its size in bytes.
     pub largest: (String, u64),
     /// How many loose objects the commit has made, and about how many bytes they have.
@@ -67,15 +66,38 @@ pub struct SyncTimes {
     pub ended: Instant,
 }
 
+/// A hook that ran in a sync, from when to when, since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookRun {
+    /// `post-commit`.
+    pub name: String,
+    /// From when to when.
+    pub ran: (Duration, Duration),
+}
+
+/// What a sync has done besides its commit.
+#[derive(Debug, Default)]
+pub(crate) struct SyncDone {
+    /// It has changed something here or at the remote.
+    pub(crate) is_active: bool,
+    /// It has brought something here.
+    pub(crate) has_pulled: bool,
+    pub(crate) hooks: Vec<HookRun>,
+}
+
 /// The commits of one database, as far as they may be a loop.
 #[derive(Debug, Default)]
 pub(crate) struct LoopWatch {
     /// The last sync that has changed something here or at the remote.
-    last: Option<SyncTimes>,
+    last: Option<(SyncTimes, SyncDone)>,
     echoes: u32,
-    /// Each of these echoes was written during the sync, and nothing later.
-    are_sudden: bool,
+    /// How many of the last echoes were written while a hook ran.
+    of_hooks: u32,
     returns: u32,
+    /// The hooks that have run so far.
+    have_run: BTreeSet<String>,
+    /// How many commits in a row were slowed down.
+    slowed: u32,
     trees: VecDeque<String>,
     pace: LoopPace,
     /// Until when a loop that has made no commit may still go on.
@@ -90,8 +112,8 @@ pub(crate) struct LoopWatch {
 enum LoopPace {
     #[default]
     Free,
-    /// Whether the writer falls silent.
-    Suspected(Instant),
+    /// Whether the writer of this file falls silent.
+    Suspected(Instant, String),
     /// A loop, until when it waits, and its notice.
     Slowed {
         until: Instant,
@@ -110,17 +132,17 @@ pub(crate) enum Pause {
 }
 
 impl LoopWatch {
-    /// A sync has ended. `is_active`: it has changed something here or at the remote. Returns what the log is told.
+    /// A sync has ended. Returns what the log is told.
     pub(crate) fn ended(
         &mut self,
         times: SyncTimes,
-        is_active: bool,
+        done: SyncDone,
         committed: Option<&CommittedFiles>,
     ) -> Option<String> {
         let notice = match committed {
             Some(committed) => self.committed(times, committed),
             None => {
-                if !is_active && matches!(self.pace, LoopPace::Slowed { .. }) {
+                if !done.is_active && matches!(self.pace, LoopPace::Slowed { .. }) {
                     // There was nothing to commit. The other half of the loop may have to wait too.
                     self.remembered = Some(times.ended + self.wait() * 4);
                     self.pace = LoopPace::Free;
@@ -128,8 +150,10 @@ impl LoopWatch {
                 None
             }
         };
-        if is_active || committed.is_some() {
-            self.last = Some(times);
+        let names = done.hooks.iter().map(|hook| hook.name.clone());
+        self.have_run.extend(names);
+        if done.is_active || committed.is_some() {
+            self.last = Some((times, done));
         }
         notice
     }
@@ -147,26 +171,28 @@ impl LoopWatch {
         if self.trees.len() > TREES {
             self.trees.pop_front();
         }
-        let is_echo = self.is_echo(files);
-        self.are_sudden =
-            is_echo && (self.echoes == 0 || self.are_sudden) && self.is_sudden(times, files);
-        self.echoes = if is_echo { self.echoes + 1 } else { 0 };
-        self.returns = if returns { self.returns + 1 } else { 0 };
-        if !is_echo && self.pace_is_suspicion() {
+        let (is_echo, hooks) = (self.is_echo(files), self.hooks_of(files));
+        let count = |row: u32, is_one: bool| if is_one { row + 1 } else { 0 };
+        self.of_hooks = count(self.of_hooks, is_echo && !hooks.is_empty());
+        self.echoes = count(self.echoes, is_echo);
+        self.returns = count(self.returns, returns);
+        if !is_echo && matches!(self.pace, LoopPace::Suspected(..)) {
             self.acquit(times.ended);
         }
         let is_remembered = self
             .remembered
             .take()
             .is_some_and(|until| times.ended < until);
-        let (is_known, is_confirmed) = match self.pace {
-            LoopPace::Free => (is_remembered, is_remembered || self.are_sudden),
-            LoopPace::Suspected(_) => (false, true),
-            LoopPace::Slowed { .. } => (true, true),
+        let is_known = match self.pace {
+            LoopPace::Free => is_remembered,
+            LoopPace::Suspected(..) => false,
+            LoopPace::Slowed { .. } => true,
         };
-        let is_pardoned = self.pardon.0.is_some_and(|until| times.ended < until);
-        if self.returns >= ROW || self.echoes >= ROW && is_confirmed {
-            let notice = notice(files, self.echoes < ROW);
+        let is_confirmed = is_known || matches!(self.pace, LoopPace::Suspected(..));
+        let is_loop = self.echoes >= ROW && is_confirmed || self.of_hooks >= ROW;
+        if self.returns >= ROW || is_loop {
+            let notice = notice(files, &self.named(hooks), !is_loop);
+            self.slowed += 1;
             self.pace = LoopPace::Slowed {
                 until: times.ended + self.wait(),
                 notice: notice.clone(),
@@ -174,38 +200,65 @@ impl LoopWatch {
             };
             return (!is_known).then_some(notice);
         }
-        self.pace = match self.echoes >= ROW && !is_pardoned {
-            true => LoopPace::Suspected(times.ended + PAUSE),
+        self.slowed = 0;
+        let is_pardoned = self.pardon.0.is_some_and(|until| times.ended < until);
+        self.pace = match self.echoes >= self.row() && !is_pardoned {
+            true => LoopPace::Suspected(times.ended + PAUSE, files.shown.clone()),
             false => LoopPace::Free,
         };
         None
     }
 
+    /// The hooks that have written, or else those that have run so far: what they have started may have.
+    fn named(&self, hooks: Vec<String>) -> Vec<String> {
+        if !hooks.is_empty() {
+            return hooks;
+        }
+        self.have_run.iter().cloned().collect()
+    }
+
+    /// How many echoes in a row are suspected.
+    fn row(&self) -> u32 {
+        let is_answered =
+            |(_, done): &(SyncTimes, SyncDone)| done.has_pulled || !done.hooks.is_empty();
+        match self.last.as_ref().is_some_and(is_answered) {
+            true => ROW,
+            false => LONG_ROW,
+        }
+    }
+
     /// How long a loop waits for its next commit.
     fn wait(&self) -> Duration {
-        let row = self.echoes.max(self.returns).min(10);
+        let row = (ROW + self.slowed.saturating_sub(1)).min(10);
         Duration::from_secs(1 << row).min(LONGEST)
     }
 
     /// Every file was written between the begin of the last sync and a short time after its end.
     fn is_echo(&self, files: &CommittedFiles) -> bool {
-        let (Some(last), Some((first, newest))) = (&self.last, files.written) else {
+        let (Some((last, _)), Some((first, newest))) = (&self.last, files.written) else {
             return false;
         };
         let (begun, ended) = last.wall;
         begun <= first + TICK && newest <= ended + ANSWER
     }
 
-    /// It was written while the last sync ran, and nothing was written later.
-    fn is_sudden(&self, times: SyncTimes, files: &CommittedFiles) -> bool {
-        let (Some(last), Some((_, newest))) = (&self.last, files.written) else {
-            return false;
+    /// The hooks of the last sync that ran while the files were written.
+    fn hooks_of(&self, files: &CommittedFiles) -> Vec<String> {
+        let (Some((_, done)), Some((first, newest))) = (&self.last, files.written) else {
+            return Vec::new();
         };
-        newest <= last.wall.1 + TICK && newest + SILENT <= times.wall.0
-    }
-
-    fn pace_is_suspicion(&self) -> bool {
-        matches!(self.pace, LoopPace::Suspected(_))
+        let ran_at = |at: Duration| {
+            let ran = done.hooks.iter();
+            ran.filter(move |hook| hook.ran.0 <= at + TICK && at <= hook.ran.1 + TICK)
+                .map(|hook| hook.name.clone())
+        };
+        let mut hooks: Vec<String> = ran_at(first).collect();
+        if ran_at(newest).next().is_none() {
+            return Vec::new();
+        }
+        hooks.extend(ran_at(newest));
+        hooks.dedup();
+        hooks
     }
 
     /// The suspicion was wrong.
@@ -221,11 +274,12 @@ impl LoopWatch {
     pub(crate) fn is_news(&mut self, now: Instant) -> bool {
         let is_answer = self
             .last
-            .is_some_and(|last| now.saturating_duration_since(last.ended) <= ANSWER);
+            .as_ref()
+            .is_some_and(|(last, _)| now.saturating_duration_since(last.ended) <= ANSWER);
         match &mut self.pace {
             LoopPace::Free => true,
             _ if is_answer => false,
-            LoopPace::Suspected(_) => {
+            LoopPace::Suspected(..) => {
                 self.acquit(now);
                 true
             }
@@ -241,7 +295,7 @@ impl LoopWatch {
     pub(crate) fn hurry(&mut self, now: Instant) {
         match &mut self.pace {
             LoopPace::Free => {}
-            LoopPace::Suspected(until) | LoopPace::Slowed { until, .. } => *until = now,
+            LoopPace::Suspected(until, _) | LoopPace::Slowed { until, .. } => *until = now,
         }
     }
 
@@ -256,8 +310,8 @@ impl LoopWatch {
                     next: None,
                 }));
             }
-            LoopPace::Suspected(until) if *until > now => {
-                return Some(Pause::Writing(String::new()));
+            LoopPace::Suspected(until, file) if *until > now => {
+                return Some(Pause::Writing(file.clone()));
             }
             _ => {}
         }
@@ -267,18 +321,18 @@ impl LoopWatch {
 
     /// When the pause is over.
     pub(crate) fn wakes(&self) -> Option<Instant> {
-        let until = match self.pace {
+        let until = match &self.pace {
             LoopPace::Free => None,
-            LoopPace::Suspected(until) | LoopPace::Slowed { until, .. } => Some(until),
+            LoopPace::Suspected(until, _) | LoopPace::Slowed { until, .. } => Some(*until),
         };
         until.max(self.large.as_ref().map(|(_, until)| *until))
     }
 }
 
-fn notice(files: &CommittedFiles, returns: bool) -> String {
-    let hook = match files.hooks.is_empty() {
+fn notice(files: &CommittedFiles, hooks: &[String], returns: bool) -> String {
+    let hook = match hooks.is_empty() {
         true => "a hook".to_owned(),
-        false => format!("a hook ({})", files.hooks.join(", ")),
+        false => format!("a hook ({})", hooks.join(", ")),
     };
     let (what, change, go, them) = match files.count {
         0 | 1 => (files.shown.clone(), "changes", "goes", "it"),
@@ -308,6 +362,7 @@ mod tests {
         /// Milliseconds since the begin.
         now: u64,
         trees: u64,
+        has_hook: bool,
         commits: Vec<u64>,
         notices: Vec<(u64, String)>,
     }
@@ -320,12 +375,13 @@ mod tests {
     }
 
     impl Played {
-        fn new() -> Self {
+        fn new(has_hook: bool) -> Self {
             Self {
                 watch: LoopWatch::default(),
                 begun: Instant::now(),
                 now: 0,
                 trees: 0,
+                has_hook,
                 commits: Vec::new(),
                 notices: Vec::new(),
             }
@@ -336,6 +392,7 @@ mod tests {
         }
 
         /// A sync now, of what was written at these times; `tree` is another one each time without it.
+        /// A hook runs from 70 to 90 ms after the begin, where there is one.
         fn sync(&mut self, written: &[u64], tree: Option<&str>) {
             self.trees += 1;
             let times = SyncTimes {
@@ -350,11 +407,19 @@ mod tests {
                     .min()
                     .map(|first| (at(*first), at(*written.iter().max().unwrap()))),
                 tree: tree.map_or_else(|| self.trees.to_string(), str::to_owned),
-                hooks: vec!["post-commit".to_owned()],
                 ..CommittedFiles::default()
             };
             let committed = (!written.is_empty()).then_some(&files);
-            let notice = self.watch.ended(times, committed.is_some(), committed);
+            let hook = HookRun {
+                name: "post-commit".to_owned(),
+                ran: (at(self.now + 70), at(self.now + 90)),
+            };
+            let done = SyncDone {
+                is_active: committed.is_some(),
+                has_pulled: false,
+                hooks: self.has_hook.then_some(hook).into_iter().collect(),
+            };
+            let notice = self.watch.ended(times, done, committed);
             self.notices.extend(notice.map(|line| (self.now, line)));
             if committed.is_some() {
                 self.commits.push(self.now);
@@ -396,8 +461,8 @@ mod tests {
 
     #[test]
     fn a_hook_that_writes_at_each_commit_makes_ten_commits_in_ten_minutes_and_one_notice() {
-        for interval in [1000, 5000, 30_000] {
-            let mut played = Played::new();
+        for interval in [100, 1000, 5000, 30_000] {
+            let mut played = Played::new(true);
             let mut hook = None;
             played.play(interval, 500, 600_000, |now, sync| {
                 let runs = sync.is_some_and(|sync| now == sync + 80) && hook != sync;
@@ -426,13 +491,16 @@ mod tests {
 
     #[test]
     fn a_program_that_answers_to_each_sync_is_a_loop_too() {
-        for (interval, answer) in [(1000, 400), (5000, 900), (1000, 1900), (200, 300)] {
-            let mut played = Played::new();
+        let answers = [(1000, 400), (5000, 900), (1000, 1900), (200, 300)];
+        let both = [true, false].map(|has_hook| answers.map(|answer| (has_hook, answer)));
+        for (has_hook, (interval, answer)) in both.into_iter().flatten() {
+            let mut played = Played::new(has_hook);
             played.play(interval, 100, 600_000, |now, sync| {
                 now == 7 || sync.is_some_and(|sync| now == sync + SYNC + answer)
             });
+            let most = if has_hook { 12 } else { 39 };
             assert!(
-                played.commits.len() <= 12,
+                played.commits.len() <= most,
                 "{interval}: {:?}",
                 played.commits
             );
@@ -444,7 +512,7 @@ mod tests {
     fn a_busy_program_is_no_loop_however_often_it_writes_and_is_slowed_for_seconds_alone() {
         for interval in [200, 1000, 5000] {
             for period in [97, 300, 700, 997, 1300, 2003, 2499, 3001, 7001] {
-                let mut played = Played::new();
+                let mut played = Played::new(period % 2 == 1);
                 played.play(interval, 500, 200_000, |now, _| now % period == period / 2);
                 assert_eq!(played.notices, [], "each {period} ms, interval {interval}");
                 let longest = played
@@ -473,7 +541,7 @@ mod tests {
     /// Each pulls what the other has pushed, and brings it into its own form a moment later.
     #[test]
     fn two_agents_that_answer_to_each_other_slow_each_other_down() {
-        let mut played = Played::new();
+        let mut played = Played::new(true);
         let (mut other_is_due, mut own) = (0, None::<u64>);
         for now in (0..3_600_000).step_by(100) {
             played.now = now;
@@ -494,7 +562,12 @@ mod tests {
                         wall: (at(now), at(now + SYNC)),
                         ended: played.instant(now + SYNC),
                     };
-                    played.watch.ended(times, true, None);
+                    let done = SyncDone {
+                        is_active: true,
+                        has_pulled: true,
+                        hooks: Vec::new(),
+                    };
+                    played.watch.ended(times, done, None);
                     own = Some(now + SYNC + 700);
                     played.watch.is_news(played.instant(now + SYNC + 700));
                 }
@@ -513,7 +586,7 @@ mod tests {
 
     #[test]
     fn a_change_that_is_no_echo_ends_a_loop() {
-        let mut played = Played::new();
+        let mut played = Played::new(true);
         played.now = 0;
         played.sync(&[0], None);
         for _ in 0..5 {
@@ -538,9 +611,21 @@ mod tests {
         assert_eq!(played.notices.len(), 1);
     }
 
+    /// As a test does that measures how fast it is.
+    #[test]
+    fn a_script_that_waits_for_each_push_is_not_slowed_down() {
+        let mut played = Played::new(false);
+        for _ in 0..LONG_ROW {
+            let before = played.now;
+            played.now += 400;
+            played.sync(&[before + SYNC - 5], None);
+            assert_eq!(played.watch.pace, LoopPace::Free, "{:?}", played.commits);
+        }
+    }
+
     #[test]
     fn two_forms_that_come_and_go_are_a_loop_whenever_they_are_written() {
-        let mut played = Played::new();
+        let mut played = Played::new(true);
         for round in 0..8 {
             played.now += 20_000;
             let (written, tree) = (played.now - 5000, if round % 2 == 0 { "a" } else { "b" });
@@ -570,31 +655,31 @@ mod tests {
             largest: (".beads/big.jsonl".to_owned(), 16 * LARGE),
             ..CommittedFiles::default()
         };
-        watch.ended(times, true, Some(&files));
+        watch.ended(times, SyncDone::default(), Some(&files));
         let second = Duration::from_secs(1);
         let expected = Some(Pause::Writing(".beads/big.jsonl".to_owned()));
         assert_eq!(watch.pause(now + second * 15), expected);
         assert_eq!(watch.pause(now + second * 16), None);
         assert_eq!(watch.wakes(), Some(now + second * 16));
         files.largest.1 = LARGE;
-        watch.ended(times, true, Some(&files));
+        watch.ended(times, SyncDone::default(), Some(&files));
         assert_eq!(watch.pause(now), None);
     }
 
     #[test]
     fn the_notice_names_what_it_knows() {
-        let files = |count, hooks: &[&str]| CommittedFiles {
+        let files = |count| CommittedFiles {
             shown: "x".to_owned(),
             count,
-            hooks: hooks.iter().map(|hook| (*hook).to_owned()).collect(),
             ..CommittedFiles::default()
         };
+        let hooks = ["post-commit", "post-merge"].map(str::to_owned);
         assert_eq!(
-            notice(&files(1, &[]), false),
+            notice(&files(1), &[], false),
             "x changes at each sync; a hook or another agent writes it"
         );
         assert_eq!(
-            notice(&files(3, &["post-commit", "post-merge"]), true),
+            notice(&files(3), &hooks, true),
             "x and 2 more go back and forth between two forms; a hook (post-commit, post-merge) or another agent writes them"
         );
     }

@@ -6,7 +6,10 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::secrets::masked;
-use crate::{Asking, CommittedFiles, Hindrance, KnownRepository, LookedIndex, SyncReport};
+use crate::{
+    Asking, CommittedFiles, Hindrance, HookRun, HostRefusal, KnownRepository, LookedIndex,
+    SyncReport,
+};
 
 /// An event of a sync, with its text for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +21,8 @@ pub enum SyncMessage {
     Committed(String),
     /// What was committed: it shows whether the database talks to itself.
     CommittedFiles(Box<CommittedFiles>),
+    /// A hook has run.
+    HookRan(HookRun),
     /// Commits of the upstream were pulled.
     Pulled(String),
     /// Commits were pushed.
@@ -43,7 +48,7 @@ pub enum SyncMessage {
     /// The remote is being asked.
     Asks(Asking),
     /// The host refuses to be asked, or asks for less.
-    HostRefuses,
+    HostRefuses(HostRefusal),
     /// Who has committed what the remote has, as hashes.
     Committers(Vec<u32>),
     /// The remote has answered.

@@ -65,10 +65,13 @@ pub(crate) fn push(
         call = Quiet::in_environment(call);
     }
     say(&SyncMessage::Asks(Asking::Push));
-    let answer = call
+    let call = call
         .within(repository.request.for_the_network())
-        .of_strangers()
-        .run()?;
+        .of_strangers();
+    let answer = match hooks::may_be_there(repository, "pre-push")? {
+        true => hooks::timed("pre-push", || call.run())?,
+        false => call.run()?,
+    };
     if !answer.status.success() {
         tell_refusal(&answer);
         return failed(repository, network, route, distance, answer);

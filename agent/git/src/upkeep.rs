@@ -67,13 +67,15 @@ pub(crate) fn run(request: &SyncRequest, upkeep: Upkeep) -> Result<(), Stop> {
 }
 
 fn tidy(repository: &Repository, upkeep: Upkeep) -> Result<(), Stop> {
-    let settings = repository.settings()?;
     // Who has switched that off tidies up otherwise.
-    let is_off = settings.get("gc.auto") == Some("0")
-        || settings
-            .get("maintenance.auto")
-            .is_some_and(|value| ["false", "no", "off", "0"].contains(&value));
-    if is_off {
+    let git = &repository.git;
+    let get = |args: &[&str]| git.tidying([&["config"], args].concat()).run();
+    let is_zero = get(&["--get", "gc.auto"])?.ok_text().as_deref() == Some("0");
+    let is_off = get(&["--type=bool", "--get", "maintenance.auto"])?
+        .ok_text()
+        .as_deref()
+        == Some("false");
+    if is_zero || is_off {
         return Ok(());
     }
     if upkeep == Upkeep::Pack {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::HindranceKind::{NotPushing, Unreachable};
-use crate::hosts::is_refused;
+use crate::hosts::HostRefusal;
 use crate::place::{Place, UpstreamSetting};
 use crate::secrets::masked;
 use crate::{
@@ -306,8 +306,8 @@ impl Upstream {
 
 /// Tells the agent when the host refuses to be asked, or asks for less.
 pub(crate) fn tell_refusal(answer: &GitOutput) {
-    if is_refused(&answer.said()) {
-        say(&SyncMessage::HostRefuses);
+    if let Some(refusal) = HostRefusal::of(&answer.said()) {
+        say(&SyncMessage::HostRefuses(refusal));
     }
 }
 

@@ -23,6 +23,9 @@ use crate::database::LoggedState;
 use crate::fleet::Right;
 use crate::log::{self, own};
 
+/// How soon a database comes again while another one fetches from its host.
+const IN_TURN: Duration = Duration::from_secs(2);
+
 /// What a sync has to do, as far as that can be told without git.
 pub(super) fn plan(
     services: &CycleServices,
@@ -117,10 +120,11 @@ pub(super) async fn sync(
                 services.hosts.asked(host, asking, Instant::now());
             }
         }
-        SyncMessage::HostRefuses => {
+        SyncMessage::HostRefuses(refusal) => {
             if let Some(host) = of_network {
                 services.hosts.refuses(host, Instant::now());
             }
+            messages.push(SyncMessage::HostRefuses(refusal));
         }
         SyncMessage::Output(text) => log::output(*number, &text),
         SyncMessage::Committed(text) | SyncMessage::Pulled(text) | SyncMessage::Pushed(text) => {
@@ -232,12 +236,16 @@ async fn network(
         };
         // A configured interval is kept.
         let limited = limited.filter(|_| policy.fetch_interval.is_none());
-        if let (Some(host), Some(_)) = (limited, &turn)
-            && let Err(at) = services.hosts.may_ask(host, Asking::Fetch, *number, now)
-        {
+        let asked = limited.map(|host| match turn {
+            Some(_) => services.hosts.may_ask(host, Asking::Fetch, *number, now),
+            None => Err(now + IN_TURN),
+        });
+        if let Some(Err(at)) = asked {
             turn = None;
             told.wait_for_fetch(at, now);
             network = told.network(now);
+        } else if turn.is_none() {
+            told.is_in_turn(now);
         }
     }
     if turn.is_none() && network == Network::Use {

@@ -115,20 +115,39 @@ fn a_hook_that_makes_another_file_each_time_is_told_too() {
     });
 }
 
+/// It writes when the sync is over.
 #[test]
-fn a_program_that_answers_to_each_commit_is_told_and_slows_down() {
+fn a_program_that_a_hook_leaves_behind_is_told_and_slows_down() {
     each_git(|played| {
-        let answer = "seen=; while sleep 0.1; do head=$(git rev-parse HEAD); \
-             if [ \"$head\" != \"$seen\" ]; then seen=$head; sleep 0.4; date +%s%N >.beads/stamp.txt; fi; done";
-        let mut command = played.scene.shell(answer);
-        command.current_dir(played.top());
-        let program = Running::start(command);
+        let script = format!("(sleep 0.5; {STAMP}) >/dev/null 2>&1 </dev/null &");
+        let ended = played.shell(
+            &format!("hook .git post-commit '{script}'; append bd-2"),
+            "",
+        );
+        assert_eq!(ended.code, 0, "{ended:?}");
         let daemon = played.daemon("500ms");
-        played
-            .is_a_loop(".beads/stamp.txt changes at each sync; a hook or another agent writes it");
+        played.is_a_loop(
+            ".beads/stamp.txt changes at each sync; a hook (post-commit) or another agent writes it",
+        );
         end(daemon);
-        program.signal(Signal::SIGTERM);
-        program.finish(PATIENCE);
+    });
+}
+
+/// As a test does that measures how long a push takes.
+#[test]
+fn a_script_that_waits_for_each_push_is_not_slowed_down() {
+    each_git(|played| {
+        let daemon = played.daemon("500ms");
+        let begun = Instant::now();
+        for n in 0..20 {
+            let id = format!("quick-{n}");
+            let pushed = format!("place $db | grep -q {id}");
+            assert_eq!(played.shell(&format!("append {id}"), "").code, 0);
+            wait_until(PATIENCE, "a push", || played.shell(&pushed, "").code == 0);
+        }
+        assert_eq!(played.notices(), Vec::<String>::new(), "{}", played.log());
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        end(daemon);
     });
 }
 
@@ -162,8 +181,7 @@ fn two_clones_that_format_what_comes_in_are_told() {
         let notices = played.notices();
         assert!(
             notices[0].starts_with(".beads/issues.jsonl ")
-                && notices[0]
-                    .ends_with("a hook (post-merge, post-checkout) or another agent writes it"),
+                && notices[0].contains("; a hook (post-"),
             "{notices:?}"
         );
         end(daemon);

@@ -21,6 +21,7 @@ mod programs;
 mod ratio;
 mod shell;
 mod table;
+mod travel;
 
 use std::path::Path;
 
@@ -30,7 +31,7 @@ use table::Table;
 type Part = fn(&mut Table);
 
 /// In the order of the table.
-const PARTS: [(&str, Part); 9] = [
+const PARTS: [(&str, Part); 10] = [
     ("calls", calls::measure),
     ("filelock", filelock::measure),
     ("files", files::measure),
@@ -38,6 +39,7 @@ const PARTS: [(&str, Part); 9] = [
     ("latency", latency::measure),
     ("agents", agents::measure),
     ("git", git::measure),
+    ("travel", travel::measure),
     ("fleet", fleet::measure),
     ("growth", growth::measure),
 ];

@@ -215,6 +215,10 @@ fn the_lines_of_the_agent() {
             DaemonEvent::Notice,
         ),
         ("Listening at 127.0.0.1:1", DaemonEvent::Notice),
+        (
+            "Merged 3 records in .beads/issues.jsonl",
+            DaemonEvent::Notice,
+        ),
         ("Still skipping after 30m: x", DaemonEvent::Notice),
         (
             "Not serving anything: no database to serve was found below /r; x",
