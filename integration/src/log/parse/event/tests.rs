@@ -219,6 +219,9 @@ fn the_lines_of_the_agent() {
             "Merged 3 records in .beads/issues.jsonl",
             DaemonEvent::Notice,
         ),
+        ("Notice: x", DaemonEvent::Notice),
+        ("Tracked secret: .beads/key; x", DaemonEvent::Notice),
+        ("Not writing its own names to x: y", DaemonEvent::Notice),
         ("Still skipping after 30m: x", DaemonEvent::Notice),
         (
             "Not serving anything: no database to serve was found below /r; x",
