@@ -136,3 +136,27 @@ fn a_signal_is_heeded_also_while_a_cycle_runs() {
     });
     end(daemon);
 }
+
+/// After many loose objects of its own the agent has them packed, beside its cycles.
+#[test]
+fn many_loose_objects_are_packed() {
+    if stops_when_naive() {
+        return;
+    }
+    let bench = Bench::new();
+    for n in 0..2_100 {
+        bench.write(&format!(".beads/many/{n}.txt"), format!("{n}\n"));
+    }
+    let daemon = Running::start(agent(&bench, "here"));
+    let loose = || {
+        let counted = bench.git(bench.here(), &["count-objects"]);
+        let count = counted.split(' ').next().map(str::parse::<u64>);
+        count.expect("a word").expect("a number")
+    };
+    wait_until(PATIENCE, "the commit", || {
+        loose() > 2_000 || bench.log().contains("Committed")
+    });
+    wait_until(PATIENCE, "few loose objects", || loose() < 100);
+    bench.git(bench.here(), &["fsck", "--strict"]);
+    end(daemon);
+}

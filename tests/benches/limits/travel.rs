@@ -21,7 +21,7 @@ const OUTAGE: Duration = Duration::from_secs(45);
 /// How long the idle agent is watched.
 const WATCHED: Duration = Duration::from_secs(120);
 /// What does not come within this time counts as this.
-const BOUND: Duration = Duration::from_secs(90);
+const BOUND: Duration = Duration::from_secs(60);
 
 const TO_THE_REMOTE: f64 = 0.3;
 const TO_THE_OTHER: f64 = 6.0;
@@ -194,7 +194,7 @@ fn travel(
         sleep(Duration::from_secs(5));
         took
     };
-    let spread = Spread::of((0..3).map(outage));
+    let spread = Spread::of((0..2).map(outage));
     let figure = format!("{name}, a change after 45 s without the remote");
     table.value(
         &figure,
