@@ -6,7 +6,7 @@ use std::time::Duration;
 use beadlock_checker::internal::Zombie;
 use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::{Decision, Reason};
-use beadlock_git::SyncHistory;
+use beadlock_git::{SyncHistory, Upkeep};
 use beadlock_trust::DirStamp;
 use tokio::time::Instant;
 
@@ -194,6 +194,11 @@ impl LoggedState {
     /// Whether a change that came between two cycles is a reason for one.
     pub(crate) fn is_news(&mut self, now: Instant) -> bool {
         self.git.as_mut().is_none_or(|git| git.is_news(now))
+    }
+
+    /// The upkeep of its repository that is due now, which then counts as done.
+    pub(crate) fn takes_upkeep(&mut self, now: Instant) -> Option<Upkeep> {
+        self.git.as_mut()?.takes_upkeep(now)
     }
 }
 

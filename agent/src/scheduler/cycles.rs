@@ -222,7 +222,7 @@ impl Scheduler {
         if may_begin
             && self.upkeep.is_none()
             && let Some(entry) = self.databases.get_mut(&number)
-            && let Some(upkeep) = entry.told.git().takes_upkeep(Instant::now())
+            && let Some(upkeep) = entry.told.takes_upkeep(Instant::now())
         {
             debug!(db = ?entry.subject.database.dir, ?upkeep, "tidies up the repository");
             self.upkeep = RunningUpkeep::start(&entry.subject, upkeep);
