@@ -6,7 +6,6 @@ use regex::Regex;
 
 use super::git::{Repositories, in_here, shown_with_commits};
 use super::shown;
-use crate::answer::indented;
 use crate::book::Book;
 use crate::setting::Setting;
 
@@ -52,22 +51,17 @@ fn between_the_agent_and_its_work() {
     book.close();
 }
 
-/// What the script has written, without the processes of git and without the PID.
+/// What the script has written, without the processes of git, the PID, and the number of the descriptor.
 fn described(setting: &Setting) -> String {
     let words = setting.scene.read("words");
     let is_ours = |process: &&str| process.starts_with("beadlock");
     let ours = words.split("comm: ").filter(is_ours);
     let daemon = Regex::new(r"(__run-cycle\n)\d+\n").expect("an expression");
+    let pipe = Regex::new(r"(__sync-git\n)\d+\n").expect("an expression");
     let ours = ours.map(|process| {
         let process = daemon.replace(process, "$1[PID]\n");
-        let lines = process.lines().map(|word| {
-            if word.starts_with('{') {
-                indented(word)
-            } else {
-                word.to_owned()
-            }
-        });
-        format!("comm: {}\n", lines.collect::<Vec<_>>().join("\n"))
+        let process = pipe.replace(&process, "$1[FD]\n");
+        format!("comm: {}\n", process.trim_end())
     });
     ours.collect::<Vec<_>>().join("\n")
 }
