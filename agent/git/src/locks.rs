@@ -46,6 +46,8 @@ struct Clocks {
     wall: i64,
     /// The time since boot, by a clock that counts sleep and that nobody sets.
     boottime: Duration,
+    /// When this system made its devices, in Unix seconds: not long after the boot, by the clock as it was then.
+    devices: i64,
     /// The kernel's boot id. `None` where it cannot be told how long this kernel runs.
     boot: Option<String>,
 }
@@ -62,14 +64,17 @@ impl Clocks {
         Self {
             wall: facts::now().0.as_secs(),
             boottime: facts::boottime(),
+            devices: FileStamp::of(Path::new("/dev/null"))
+                .map_or(0, |stamp| stamp.changed().as_secs().cast_signed()),
             boot: facts::Ids::current().boot_id.clone().filter(|_| !is_offset),
         }
     }
 
-    /// When this kernel was started, in Unix seconds.
+    /// When this kernel was started at the latest, in Unix seconds. A virtual machine that stood still counts less time
+    /// than has passed: then its devices know better.
     fn booted(&self) -> i64 {
         let since = i64::try_from(self.boottime.as_secs()).unwrap_or(i64::MAX);
-        self.wall.saturating_sub(since)
+        self.wall.saturating_sub(since).min(self.devices)
     }
 }
 

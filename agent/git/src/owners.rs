@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::known::expanded;
 use crate::{
     Git, GitReason, GitSettings, Part, Repository, Stop, SyncRequest, as_path, nul_separated,
-    to_type,
+    signing, to_type, turn,
 };
 
 /// The hooks that a sync could start.
@@ -180,14 +180,21 @@ fn asked(repository: &Repository, led_to: &LedTo) -> Vec<(PathBuf, GitUse)> {
     }
     asked.push((common_dir.clone(), GitUse::LooksInto));
     let configs = [common_dir.join("config"), git_dir.join("config.worktree")];
-    let configs = configs.into_iter().chain(config_files(top));
+    let configs = configs.into_iter();
     let configs = configs.filter(|file| fs::symlink_metadata(file).is_ok());
+    // Those that are not there yet, too: what others could put there counts from the next call of git on.
+    let configs = configs.chain(config_files(top));
     let configs = configs.chain(led_to.included.iter().cloned());
     asked.extend(configs.map(|file| (file, GitUse::Reads)));
     asked.push((led_to.hooks.clone(), GitUse::RunsFrom));
     let hooks = HOOKS.iter().map(|hook| led_to.hooks.join(hook));
     let hooks = hooks.filter(|hook| fs::symlink_metadata(hook).is_ok());
     asked.extend(hooks.map(|hook| (hook, GitUse::Runs)));
+    // What signs for this sync lies there.
+    asked.push((turn::notes(repository), GitUse::RunsFrom));
+    let stand_in = Some(signing::stand_in_of(repository));
+    let stand_in = stand_in.filter(|file| fs::symlink_metadata(file).is_ok());
+    asked.extend(stand_in.map(|file| (file, GitUse::Runs)));
     asked
 }
 
@@ -323,11 +330,12 @@ pub(crate) fn refuse_pipes(request: &SyncRequest) -> Result<(), Stop> {
     else {
         return Ok(());
     };
-    for name in READ {
-        let file = match name {
-            "" => git_dir.clone(),
-            name => git_dir.join(name),
-        };
+    let of_git = READ.iter().map(|name| match *name {
+        "" => git_dir.clone(),
+        name => git_dir.join(name),
+    });
+    let top = git_dir.parent().unwrap_or(&git_dir);
+    for file in of_git.chain(config_files(top)) {
         if fs::metadata(&file).is_ok_and(|meta| meta.file_type().is_fifo()) {
             let why = format!(
                 "{} is a named pipe, and git would wait for it",

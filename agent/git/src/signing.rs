@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{AccessFlags, access};
+use nix::unistd::{AccessFlags, Uid, access};
 
 use crate::program::GitCall;
 use crate::replay::Commit;
@@ -193,8 +193,10 @@ fn stand_in(repository: &Repository, program: &str) -> Option<PathBuf> {
     }
     let word = to_type("{}", &[Part::Word(&program)]);
     let text = format!("#!/bin/sh\nexec {word} --batch --no-tty --pinentry-mode=error \"$@\"\n");
-    let path = turn::notes(repository).join("gpg");
-    let is_there = fs::read(&path).is_ok_and(|there| there == text.as_bytes());
+    let path = stand_in_of(repository);
+    let is_ours = fs::symlink_metadata(&path)
+        .is_ok_and(|meta| meta.is_file() && meta.uid() == Uid::effective().as_raw());
+    let is_there = is_ours && fs::read(&path).is_ok_and(|there| there == text.as_bytes());
     if !is_there {
         turn::write_whole(&path, text.as_bytes()).ok()?;
     }
@@ -202,6 +204,11 @@ fn stand_in(repository: &Repository, program: &str) -> Option<PathBuf> {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).ok()?;
     }
     access(&path, AccessFlags::X_OK).is_ok().then_some(path)
+}
+
+/// Where the script is that [`stand_in`] makes.
+pub(crate) fn stand_in_of(repository: &Repository) -> PathBuf {
+    turn::notes(repository).join("gpg")
 }
 
 /// A push that git has not signed.

@@ -103,6 +103,23 @@ fn what_others_may_write_to_is_not_run_until_they_may_no_longer() {
             ..TRAPPED
         },
         Row {
+            name: "the user has no settings there yet, and everybody could make them",
+            set_up: trap("planted .git; mkdir -p ~/.config; chmod 0757 ~/.config"),
+            why: &["/.config (mode 0757), and something else could be put in the place of "],
+            next: "chmod o-w */.config",
+            ..TRAPPED
+        },
+        Row {
+            name: "what signs commits lies where everybody may write",
+            set_up: trap("planted .git; mkdir -p .git/beadlock; chmod o+w .git/beadlock"),
+            why: &[
+                "everybody may write to TOP/.git/beadlock (mode 0",
+                "and git would run what lies there as ",
+            ],
+            next: "chmod o-w TOP/.git/beadlock",
+            ..TRAPPED
+        },
+        Row {
             name: "the settings include a file that is not there, and everybody could make it",
             set_up: trap(
                 "planted .git; mkdir ../m; chmod 1757 ../m; git config include.path ../../m/more",

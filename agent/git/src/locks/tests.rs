@@ -6,6 +6,7 @@ fn clocks(booted: i64, boottime: u64) -> Clocks {
     Clocks {
         wall: booted + i64::try_from(boottime).unwrap(),
         boottime: Duration::from_secs(boottime),
+        devices: i64::MAX,
         boot: Some("this".to_owned()),
     }
 }
@@ -52,6 +53,15 @@ fn only_a_lock_from_before_this_boot_that_stays_as_it_is_is_proved_to_be_nobodys
         life(4, Some(&first)),
         LockLife::BeforeBoot,
         "from the future"
+    );
+    let stood_still = Clocks {
+        devices: made - 60,
+        ..at(605)
+    };
+    assert_eq!(
+        judge(&stamp, &stood_still, Some(&first)),
+        LockLife::Unknown,
+        "made after the devices of this boot"
     );
     let other = noted(&stamp, "other", 5);
     assert_eq!(
