@@ -46,7 +46,7 @@ fn a_file_that_git_is_told_not_to_look_at_stops_the_cycle_before_the_commit() {
         },
         Row {
             name: "git sets the flag each time",
-            set_up: "git config core.ignoreStat true; touch $db; git update-index $db; append bd-13",
+            set_up: "git config core.ignoreStat true; touch -d 2001-01-01 $db; git update-index $db; append bd-13",
             why: &["git is told not to look at .beads/issues.jsonl (core.ignoreStat)"],
             next: "git -C TOP config core.ignoreStat false && \
                    git -C TOP update-index --no-assume-unchanged -- .beads/issues.jsonl && \
