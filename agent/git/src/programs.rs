@@ -83,7 +83,7 @@ pub(crate) fn refuse(
     let stop = Stop::not_pulling(GitReason::RefusedContent, sentence);
     let command = match sources {
         [(at, _)] if !at.is_own() => match is_ahead {
-            true => to_type("git -C {} pull --rebase", &[top()]),
+            true => taken(&name(at), top, &paths),
             false => to_type("git -C {} pull", &[top()]),
         },
         _ => {
@@ -99,6 +99,20 @@ pub(crate) fn refuse(
         }
     };
     Err(stop.next(command))
+}
+
+/// The command that takes these files of the upstream into a commit, beside commits of one's own. A rebase by hand would
+/// have conflicts in the records, which the next sync merges.
+fn taken<'a>(name: &str, top: impl Fn() -> Part<'a>, paths: &[&[u8]]) -> String {
+    let source = format!("--source={name}");
+    let message = format!("Take programs of {name}");
+    let restore = [top(), Part::Words(vec![source.into()]), typed_all(paths)];
+    let commit = [top(), Part::Words(vec![message.into()]), typed_all(paths)];
+    [
+        to_type("git -C {} restore {} --staged --worktree -- {}", &restore),
+        to_type("git -C {} commit -m {} -- {}", &commit),
+    ]
+    .join(" && ")
 }
 
 /// What a file is for git here.
@@ -134,6 +148,8 @@ struct Guarded {
     prefix: PathBuf,
     /// From the top, in lower case: a file, or a directory with all below it.
     paths: BTreeMap<PathBuf, Why>,
+    /// The same: directories before a `..`. A link in their place would lead elsewhere.
+    crossed: BTreeMap<PathBuf, Why>,
     /// The programs for hooks that are called by a hook here.
     called: Vec<(&'static HookProgram, Why)>,
 }
@@ -252,17 +268,23 @@ impl Guarded {
 
     /// Guards a path, and all links on the way there, as far as they are in the working tree.
     fn add(&mut self, path: &Path, role: Role, source: &str) {
-        for path in trail(&self.top.join(path)) {
+        let why = || Why {
+            role,
+            source: source.to_owned(),
+        };
+        let trail = trail(&self.top.join(path));
+        for dir in trail.crossed {
+            if let Ok(dir) = dir.strip_prefix(&self.top) {
+                self.crossed.entry(folded(dir)).or_insert_with(why);
+            }
+        }
+        for path in trail.found {
             let Ok(path) = path.strip_prefix(&self.top) else {
                 continue;
             };
             // All of the database is no program.
             let is_too_much = self.prefix.starts_with(path);
             if !is_too_much && !path.as_os_str().is_empty() {
-                let why = || Why {
-                    role,
-                    source: source.to_owned(),
-                };
                 self.paths.entry(folded(path)).or_insert_with(why);
             }
         }
@@ -436,7 +458,12 @@ impl Guarded {
             let mut called = self.called.iter();
             called.find(|(program, _)| program.reads(&path))
         };
-        above.or_else(below).or_else(|| read().map(|(_, why)| why))
+        let crossed = || {
+            let (dir, why) = self.crossed.range(path.clone()..).next()?;
+            dir.starts_with(&path).then_some(why)
+        };
+        let named = above.or_else(below).or_else(crossed);
+        named.or_else(|| read().map(|(_, why)| why))
     }
 
     /// The same of a `package.json`, in which another member may change.
@@ -626,17 +653,27 @@ fn expanded(value: &str, dir: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The links on the way to an absolute path, and where they lead at last, whether that is there or not.
-fn trail(path: &Path) -> Vec<PathBuf> {
+/// The way to an absolute path.
+#[derive(Debug)]
+struct Trail {
+    /// The links on it, and where they lead at last, whether that is there or not.
+    found: Vec<PathBuf>,
+    /// Each directory before a `..`.
+    crossed: Vec<PathBuf>,
+}
+
+fn trail(path: &Path) -> Trail {
     let parts = |path: &Path| -> Vec<OsString> {
         let parts = path.components().rev();
         parts.map(|part| part.as_os_str().to_owned()).collect()
     };
-    let (mut found, mut at, mut links) = (Vec::new(), PathBuf::from("/"), 0);
+    let (mut found, mut crossed) = (Vec::new(), Vec::new());
+    let (mut at, mut links) = (PathBuf::from("/"), 0);
     let mut left = parts(path);
     while let Some(part) = left.pop() {
         match Path::new(&part).components().next() {
             Some(Component::ParentDir) => {
+                crossed.push(at.clone());
                 at.pop();
             }
             Some(Component::Normal(name)) => {
@@ -655,7 +692,7 @@ fn trail(path: &Path) -> Vec<PathBuf> {
         }
     }
     found.push(at);
-    found
+    Trail { found, crossed }
 }
 
 /// A path by which names that differ in case alone are one.

@@ -249,10 +249,10 @@ fn whatever_way_the_files_come_in() {
             set_up: format!("{WORDS}git config core.hooksPath .githooks; there 'append bd-20; evil .githooks/pre-commit'; append bd-21").leak(),
             state: "local_only",
             why: &["a pull would change .githooks/pre-commit, which git runs here (core.hooksPath)"],
-            next: "git -C TOP pull --rebase",
-            // A rebase by hand merges lines, so the records are told apart.
-            typed: "[ ! -e ~/ran ]; git config merge.default union; advised",
-            truth: "at_place; both bd-20 bd-21",
+            next: "git -C TOP restore --source=origin/main --staged --worktree -- .githooks/pre-commit && git -C TOP commit -m 'Take programs of origin/main' -- .githooks/pre-commit",
+            // The next cycle merges the records. The commit has nothing that is not there, and goes.
+            typed: "[ ! -e ~/ran ]; advised; [ ! -e .git/rebase-merge ]",
+            truth: "at_place; at_place .githooks/pre-commit; both bd-20 bd-21",
             ..Row::TYPED
         },
         Row {

@@ -110,6 +110,20 @@ fn links_are_followed_also_where_nothing_is_there_yet() {
 }
 
 #[test]
+fn a_directory_before_two_dots_stays_a_directory() {
+    let root = tempfile::tempdir().unwrap();
+    let top = root.path().canonicalize().unwrap();
+    let mut guarded = guarded(&top, &[]);
+    guarded.add_hooks(&top.join("a/src/../../.githooks"), "core.hooksPath");
+    for path in ["a", "a/src", "A/Src", ".githooks/pre-push"] {
+        assert!(guarded.why(Path::new(path)).is_some(), "{path}");
+    }
+    for path in ["a/src/main", "a/other", "b"] {
+        assert!(guarded.why(Path::new(path)).is_none(), "{path}");
+    }
+}
+
+#[test]
 fn a_directory_of_hooks_is_guarded_with_all_that_is_in_it() {
     let root = tempfile::tempdir().unwrap();
     let top = root.path().canonicalize().unwrap();
