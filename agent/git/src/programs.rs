@@ -16,7 +16,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use nix::unistd::User;
+use nix::unistd::{Uid, User};
 
 use crate::entries::Difference;
 use crate::{
@@ -186,31 +186,57 @@ impl HookProgram {
         let text = path.to_string_lossy();
         let name = path.file_name().map(OsStr::to_string_lossy);
         let name = name.unwrap_or_default();
-        self.at_top.iter().any(|begin| text.starts_with(begin))
+        // A file or a link in the place of a directory is it too.
+        let begins =
+            |begin: &str| text.starts_with(begin) || begin.strip_suffix('/') == Some(&*text);
+        self.at_top.iter().any(|begin| begins(begin))
+            || (self.name == "lefthook" && is_of_lefthook(&text))
             || self.anywhere.iter().any(|begin| name.starts_with(begin))
     }
 }
 
-const HOOK_PROGRAMS: [HookProgram; 8] = [
+const HOOK_PROGRAMS: [HookProgram; 11] = [
     HookProgram::of("pre-commit", &[], &[".pre-commit-config."], &[]),
     HookProgram::of("prek", &[], &[".pre-commit-config.", "prek.toml"], &[]),
-    HookProgram::of(
-        "lefthook",
-        &["lefthook.", "lefthook-", ".lefthook", ".config/lefthook"],
-        &[],
-        &[],
-    ),
+    // `is_of_lefthook` knows its names.
+    HookProgram::of("lefthook", &[".lefthook/", ".lefthook-local/"], &[], &[]),
     HookProgram::of(
         "lint-staged",
-        &[],
+        &[MODULES],
         &[".lintstagedrc", "lint-staged.config."],
         &["lint-staged"],
     ),
-    HookProgram::of("husky", &[".huskyrc", "husky.config."], &[], &["husky"]),
-    HookProgram::of("overcommit", &[".overcommit"], &[], &[]),
+    HookProgram::of(
+        "husky",
+        &[MODULES, ".husky/", ".huskyrc", "husky.config."],
+        &[],
+        &["husky"],
+    ),
+    HookProgram::of(
+        "commitlint",
+        &[MODULES],
+        &[".commitlintrc", "commitlint.config."],
+        &["commitlint"],
+    ),
+    HookProgram::of("npx", &[MODULES], &[], &[]),
+    HookProgram::of("node_modules", &[MODULES], &[], &[]),
+    HookProgram::of("overcommit", &[".overcommit", ".git-hooks/"], &[], &[]),
     HookProgram::of("captainhook", &["captainhook."], &[], &[]),
     HookProgram::of("grumphp", &["grumphp."], &[], &[]),
 ];
+/// Where `npx` and husky look for programs first.
+const MODULES: &str = "node_modules/";
+/// How the names of lefthook's files end.
+const OF_LEFTHOOK: [&str; 5] = ["yml", "yaml", "toml", "json", "jsonc"];
+
+/// Whether lefthook reads this path, from the top, in lower case.
+fn is_of_lefthook(path: &str) -> bool {
+    let Some((stem, end)) = path.rsplit_once('.') else {
+        return false;
+    };
+    let stem = stem.strip_suffix("-local").unwrap_or(stem);
+    OF_LEFTHOOK.contains(&end) && ["lefthook", ".lefthook", ".config/lefthook"].contains(&stem)
+}
 
 /// The hooks of a repository that is worked in.
 const HOOKS: [&str; 15] = [
@@ -260,7 +286,8 @@ impl Guarded {
             repository.common_dir.join("config"),
             repository.git_dir.join("config.worktree"),
         ];
-        for file in known::settings_files().into_iter().chain(of_git) {
+        let files = known::settings_files().into_iter().chain(of_git);
+        for file in files.chain(of_programs()) {
             guarded.add(&file, Role::Settings, "a file of settings");
         }
         Ok(guarded)
@@ -330,26 +357,23 @@ impl Guarded {
         let read = File::open(path).map(|file| file.take(READ).read_to_end(&mut text));
         if read.is_ok() {
             self.call(&text, &format!("the hook {name}"));
-            let text = String::from_utf8_lossy(&text);
             // pre-commit's own file may be another one.
-            let named = text
-                .split_ascii_whitespace()
-                .filter_map(|word| word.strip_prefix("--config="));
-            for file in named {
-                self.add(
-                    Path::new(file.trim_matches(['"', '\'', ')'])),
-                    Role::OfAHook,
-                    &source,
-                );
+            for file in configured(&String::from_utf8_lossy(&text)) {
+                self.add(Path::new(file), Role::OfAHook, &source);
             }
         }
     }
 
     /// Notes the programs for hooks that this text calls.
     fn call(&mut self, text: &[u8], source: &str) {
+        // A comment calls nothing.
+        let lines = || {
+            let lines = text.split(|byte| *byte == b'\n');
+            lines.filter(|line| !line.trim_ascii_start().starts_with(b"#"))
+        };
         for program in &HOOK_PROGRAMS {
             let name = program.name.as_bytes();
-            let is_called = text.windows(name.len()).any(|word| word == name);
+            let is_called = lines().any(|line| line.windows(name.len()).any(|word| word == name));
             if is_called && !self.called.iter().any(|(it, _)| it.name == program.name) {
                 let why = Why {
                     role: Role::OfAHook,
@@ -385,9 +409,7 @@ impl Guarded {
             }
         }
         for word in &words {
-            if let Some(path) = expanded(word, &self.top) {
-                self.add(&path, Role::Program, source);
-            }
+            self.add_word(word, source);
             // What stands before it is known to the shell alone.
             if has_variables {
                 let ends = word
@@ -396,6 +418,11 @@ impl Guarded {
                 for end in ends.filter(|end| !end.is_empty()) {
                     self.add(Path::new(end), Role::Program, source);
                 }
+            }
+        }
+        for module in modules(command) {
+            for name in [format!("{module}.py"), module] {
+                self.add(Path::new(&name), Role::Program, source);
             }
         }
         // `cd .beads && ./x`: not all that is there is a program.
@@ -407,6 +434,29 @@ impl Guarded {
         for dir in &dirs {
             for word in &words {
                 self.add(&dir.join(word), Role::Program, source);
+            }
+        }
+    }
+
+    /// A word of a command, as the paths that it may stand for.
+    fn add_word(&mut self, word: &str, source: &str) {
+        let value = word.split_once('=').map(|(_, value)| value);
+        // `-C./tools`
+        let mut characters = word.chars();
+        let glued = match (characters.next(), characters.next()) {
+            (Some('-'), Some(_)) => Some(characters.as_str()),
+            _ => None,
+        };
+        for word in [Some(word), value, glued].into_iter().flatten() {
+            if let Some(path) = expanded(word, &self.top) {
+                self.add(&path, Role::Program, source);
+            }
+            // What the shell puts there is below this directory.
+            let literal = word.find(['*', '?', '[', '$']).map(|at| &word[..at]);
+            if let Some((dir, _)) = literal.and_then(|literal| literal.rsplit_once('/'))
+                && let Some(dir) = expanded(dir, &self.top)
+            {
+                self.add(&dir, Role::Program, source);
             }
         }
     }
@@ -500,6 +550,46 @@ impl Guarded {
     }
 }
 
+/// The files of settings of ssh and gpg, which git runs: also there are commands in them.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "gpg finds its settings by these variables"
+)]
+fn of_programs() -> Vec<PathBuf> {
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let user = User::from_uid(Uid::effective()).ok().flatten();
+    // ssh asks for the home of the user, whatever the variable says.
+    let homes = user.map(|user| user.dir).into_iter();
+    let homes: BTreeSet<_> = homes.chain(variable("HOME").map(PathBuf::from)).collect();
+    let of_gpg = homes.iter().map(|home| home.join(".gnupg"));
+    let of_gpg = of_gpg.chain(variable("GNUPGHOME").map(PathBuf::from));
+    let of_gpg = of_gpg.flat_map(|dir| [dir.join("gpg.conf"), dir.join("gpg-agent.conf")]);
+    let of_ssh = homes.iter().map(|home| home.join(".ssh/config"));
+    of_ssh.chain(of_gpg).collect()
+}
+
+/// The files that a hook names for a program's settings.
+fn configured(text: &str) -> Vec<&str> {
+    let mut files = Vec::new();
+    let mut words = text.split_ascii_whitespace();
+    while let Some(word) = words.next() {
+        let word = word.trim_matches(AROUND);
+        let after = ["--config=", "PRE_COMMIT_CONFIG="]
+            .into_iter()
+            .find_map(|begin| word.strip_prefix(begin));
+        let file = match word {
+            "-c" | "--config" => words.next(),
+            _ => after,
+        };
+        let file = file.map(|file| file.trim_matches(AROUND));
+        files.extend(file.filter(|file| !file.is_empty()));
+    }
+    files
+}
+
+/// What may stand around a word in a shell.
+const AROUND: [char; 5] = ['"', '\'', '(', ')', ';'];
+
 /// Where programs are looked for.
 #[expect(
     clippy::disallowed_methods,
@@ -571,6 +661,7 @@ fn is_command(key: &str, value: &str) -> bool {
         "credential" => name == "helper",
         "diff" => matches!(name, "command" | "textconv" | "external"),
         "hook" => name == "command",
+        "gc" => name == "recentobjectshook",
         "uploadpack" => name == "packobjectshook",
         "remote" => {
             matches!(name, "uploadpack" | "receivepack")
@@ -617,6 +708,22 @@ impl Words {
             }
         }
     }
+}
+
+/// The modules that a command has Python run, as paths.
+fn modules(command: &str) -> Vec<String> {
+    let is_between = |c: char| c.is_whitespace() || "'\"`;|&()".contains(c);
+    let words = command.split(is_between).filter(|word| !word.is_empty());
+    let mut words = words.skip_while(|word| !word.contains("python"));
+    let mut found = Vec::new();
+    while let Some(word) = words.next() {
+        let module = match word.strip_prefix("-m") {
+            Some("") => words.next(),
+            glued => glued,
+        };
+        found.extend(module.map(|module| module.replace('.', "/")));
+    }
+    found
 }
 
 /// The words of a command line, as a shell takes them apart.

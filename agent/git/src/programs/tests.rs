@@ -43,6 +43,18 @@ fn each_word_of_a_command_that_is_a_path_is_guarded() {
         "sh TOOLS/X",
         "cat|tools/x",
         "a\n./tools/x",
+        "awk -F./tools/x",
+        "make -C./tools",
+        "env -S\"./tools/x\"",
+        "sh -c 'make -C./tools'",
+        "x tools/?",
+        "sh ./tools/*",
+        "cat ./tools/[a-z]",
+        "sh ./tools/$X/y",
+        "python3 -m tools.x",
+        "python -mtools.x",
+        "sh -c 'python -I -m tools.x'",
+        "x name=tools",
         &absolute,
     ] {
         let guarded = guarded(&top, &[("filter.up.clean", command)]);
@@ -164,8 +176,20 @@ fn a_program_for_hooks_that_is_called_guards_its_files() {
     guarded.call(b"exec pre-commit hook-impl", "the hook pre-commit");
     assert!(is_guarded(&guarded, ".pre-commit-config.yaml"));
     assert!(!is_guarded(&guarded, "lefthook.yml"));
-    guarded.call(b"exec lefthook run\nnpx lint-staged", "the hook pre-commit");
+    guarded.call(b" # lefthook\n: a", "the hook pre-commit");
+    assert!(!is_guarded(&guarded, "lefthook.yml"));
+    guarded.call(
+        b"exec lefthook run\nlint-staged\ncommitlint\novercommit",
+        "the hook pre-commit",
+    );
     for path in [
+        "lefthook-local.toml",
+        ".config/lefthook.jsonc",
+        "commitlint.config.mjs",
+        "web/.commitlintrc",
+        ".git-hooks/pre_commit/x.rb",
+        "node_modules/.bin/x",
+        "node_modules",
         "lefthook.yaml",
         ".lefthook/pre-commit/x",
         ".lefthook-local.yml",
@@ -173,7 +197,29 @@ fn a_program_for_hooks_that_is_called_guards_its_files() {
     ] {
         assert!(is_guarded(&guarded, path), "{path}");
     }
-    assert!(!is_guarded(&guarded, "docs/lefthook.yml"));
+    for path in [
+        "docs/lefthook.yml",
+        "lefthook.md",
+        "lefthook-notes.yml",
+        "web/node_modules.md",
+    ] {
+        assert!(!is_guarded(&guarded, path), "{path}");
+    }
+}
+
+#[test]
+fn a_file_that_a_hook_names_for_settings_is_found() {
+    for hook in [
+        "pre-commit run -c ci/x.yaml",
+        "pre-commit run --config ci/x.yaml; a",
+        "ARGS=(hook-impl --config=ci/x.yaml)",
+        "ARGS=(hook-impl --config='ci/x.yaml' --b)",
+        "PRE_COMMIT_CONFIG=\"ci/x.yaml\" pre-commit",
+        "pre-commit run -c 'ci/x.yaml'",
+    ] {
+        assert_eq!(configured(hook), ["ci/x.yaml"], "{hook}");
+    }
+    assert!(configured("sh -e x").is_empty());
 }
 
 #[test]
