@@ -366,10 +366,11 @@ impl Guarded {
 
     /// Notes the programs for hooks that this text calls.
     fn call(&mut self, text: &[u8], source: &str) {
-        // A comment calls nothing.
+        // A comment calls nothing, but for the one that says what runs the hook.
         let lines = || {
             let lines = text.split(|byte| *byte == b'\n');
-            lines.filter(|line| !line.trim_ascii_start().starts_with(b"#"))
+            let calls = |line: &[u8]| !line.starts_with(b"#") || line.starts_with(b"#!");
+            lines.filter(move |line| calls(line.trim_ascii_start()))
         };
         for program in &HOOK_PROGRAMS {
             let name = program.name.as_bytes();
@@ -421,8 +422,12 @@ impl Guarded {
             }
         }
         for module in modules(command) {
-            for name in [format!("{module}.py"), module] {
-                self.add(Path::new(&name), Role::Program, source);
+            self.add(&module, Role::Program, source);
+            // Each package on the way is run too.
+            for part in module.ancestors().filter(|part| part.file_name().is_some()) {
+                for file in [part.with_extension("py"), part.join("__init__.py")] {
+                    self.add(&file, Role::Program, source);
+                }
             }
         }
         // `cd .beads && ./x`: not all that is there is a program.
@@ -568,8 +573,9 @@ fn of_programs() -> Vec<PathBuf> {
     of_ssh.chain(of_gpg).collect()
 }
 
-/// The files that a hook names for a program's settings.
+/// The files that a hook names for pre-commit's settings.
 fn configured(text: &str) -> Vec<&str> {
+    let is_called = ["pre-commit", "prek"].iter().any(|it| text.contains(it));
     let mut files = Vec::new();
     let mut words = text.split_ascii_whitespace();
     while let Some(word) = words.next() {
@@ -578,7 +584,7 @@ fn configured(text: &str) -> Vec<&str> {
             .into_iter()
             .find_map(|begin| word.strip_prefix(begin));
         let file = match word {
-            "-c" | "--config" => words.next(),
+            "-c" | "--config" if is_called => words.next(),
             _ => after,
         };
         let file = file.map(|file| file.trim_matches(AROUND));
@@ -711,7 +717,7 @@ impl Words {
 }
 
 /// The modules that a command has Python run, as paths.
-fn modules(command: &str) -> Vec<String> {
+fn modules(command: &str) -> Vec<PathBuf> {
     let is_between = |c: char| c.is_whitespace() || "'\"`;|&()".contains(c);
     let words = command.split(is_between).filter(|word| !word.is_empty());
     let mut words = words.skip_while(|word| !word.contains("python"));
@@ -721,7 +727,7 @@ fn modules(command: &str) -> Vec<String> {
             Some("") => words.next(),
             glued => glued,
         };
-        found.extend(module.map(|module| module.replace('.', "/")));
+        found.extend(module.map(|module| module.split('.').collect::<PathBuf>()));
     }
     found
 }

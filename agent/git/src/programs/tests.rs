@@ -64,6 +64,11 @@ fn each_word_of_a_command_that_is_a_path_is_guarded() {
         assert!(guarded.why(Path::new("src/main")).is_none(), "{command}");
         assert!(guarded.why(Path::new(".beads/issues.jsonl")).is_none());
     }
+    let of_python = guarded(&top, &[("filter.up.clean", "python3 -m a.b c/d")]);
+    for path in ["a/b/x", "a/b.py", "a/__init__.py", "a.py"] {
+        assert!(of_python.why(Path::new(path)).is_some(), "{path}");
+    }
+    assert!(of_python.why(Path::new("a/c.py")).is_none());
     let in_the_database = guarded(&top, &[("filter.up.clean", "cd .beads && ./x")]);
     assert!(in_the_database.why(Path::new(".beads/x")).is_some());
     let quoted = guarded(&top, &[("merge.up.driver", "'./my tools/x' %A")]);
@@ -84,6 +89,7 @@ fn a_program_that_is_looked_for_elsewhere_is_not_of_the_working_tree() {
         ("user.name", "sh ./tools/x"),
         ("filter.x.clean", "cat ."),
         ("filter.y.clean", "sh .beads"),
+        ("filter.z.clean", "cat * ./* .beads/* /* -C. zz=."),
     ];
     let guarded = guarded(root.path(), &settings);
     for path in [
@@ -210,7 +216,7 @@ fn a_program_for_hooks_that_is_called_guards_its_files() {
 #[test]
 fn a_file_that_a_hook_names_for_settings_is_found() {
     for hook in [
-        "pre-commit run -c ci/x.yaml",
+        "prek run -c ci/x.yaml",
         "pre-commit run --config ci/x.yaml; a",
         "ARGS=(hook-impl --config=ci/x.yaml)",
         "ARGS=(hook-impl --config='ci/x.yaml' --b)",
@@ -219,7 +225,7 @@ fn a_file_that_a_hook_names_for_settings_is_found() {
     ] {
         assert_eq!(configured(hook), ["ci/x.yaml"], "{hook}");
     }
-    assert!(configured("sh -e x").is_empty());
+    assert!(configured("grep -c x src/main").is_empty());
 }
 
 #[test]
