@@ -16,7 +16,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use nix::unistd::User;
+use nix::unistd::{Uid, User};
 
 use crate::entries::Difference;
 use crate::{
@@ -83,7 +83,7 @@ pub(crate) fn refuse(
     let stop = Stop::not_pulling(GitReason::RefusedContent, sentence);
     let command = match sources {
         [(at, _)] if !at.is_own() => match is_ahead {
-            true => to_type("git -C {} pull --rebase", &[top()]),
+            true => taken(&name(at), top, &paths),
             false => to_type("git -C {} pull", &[top()]),
         },
         _ => {
@@ -99,6 +99,20 @@ pub(crate) fn refuse(
         }
     };
     Err(stop.next(command))
+}
+
+/// The command that takes these files of the upstream into a commit, beside commits of one's own. A rebase by hand would
+/// have conflicts in the records, which the next sync merges.
+fn taken<'a>(name: &str, top: impl Fn() -> Part<'a>, paths: &[&[u8]]) -> String {
+    let source = format!("--source={name}");
+    let message = format!("Take programs of {name}");
+    let restore = [top(), Part::Words(vec![source.into()]), typed_all(paths)];
+    let commit = [top(), Part::Words(vec![message.into()]), typed_all(paths)];
+    [
+        to_type("git -C {} restore {} --staged --worktree -- {}", &restore),
+        to_type("git -C {} commit -m {} -- {}", &commit),
+    ]
+    .join(" && ")
 }
 
 /// What a file is for git here.
@@ -134,6 +148,8 @@ struct Guarded {
     prefix: PathBuf,
     /// From the top, in lower case: a file, or a directory with all below it.
     paths: BTreeMap<PathBuf, Why>,
+    /// The same: directories before a `..`. A link in their place would lead elsewhere.
+    crossed: BTreeMap<PathBuf, Why>,
     /// The programs for hooks that are called by a hook here.
     called: Vec<(&'static HookProgram, Why)>,
 }
@@ -170,31 +186,57 @@ impl HookProgram {
         let text = path.to_string_lossy();
         let name = path.file_name().map(OsStr::to_string_lossy);
         let name = name.unwrap_or_default();
-        self.at_top.iter().any(|begin| text.starts_with(begin))
+        // A file or a link in the place of a directory is it too.
+        let begins =
+            |begin: &str| text.starts_with(begin) || begin.strip_suffix('/') == Some(&*text);
+        self.at_top.iter().any(|begin| begins(begin))
+            || (self.name == "lefthook" && is_of_lefthook(&text))
             || self.anywhere.iter().any(|begin| name.starts_with(begin))
     }
 }
 
-const HOOK_PROGRAMS: [HookProgram; 8] = [
+const HOOK_PROGRAMS: [HookProgram; 11] = [
     HookProgram::of("pre-commit", &[], &[".pre-commit-config."], &[]),
     HookProgram::of("prek", &[], &[".pre-commit-config.", "prek.toml"], &[]),
-    HookProgram::of(
-        "lefthook",
-        &["lefthook.", "lefthook-", ".lefthook", ".config/lefthook"],
-        &[],
-        &[],
-    ),
+    // `is_of_lefthook` knows its names.
+    HookProgram::of("lefthook", &[".lefthook/", ".lefthook-local/"], &[], &[]),
     HookProgram::of(
         "lint-staged",
-        &[],
+        &[MODULES],
         &[".lintstagedrc", "lint-staged.config."],
         &["lint-staged"],
     ),
-    HookProgram::of("husky", &[".huskyrc", "husky.config."], &[], &["husky"]),
-    HookProgram::of("overcommit", &[".overcommit"], &[], &[]),
+    HookProgram::of(
+        "husky",
+        &[MODULES, ".husky/", ".huskyrc", "husky.config."],
+        &[],
+        &["husky"],
+    ),
+    HookProgram::of(
+        "commitlint",
+        &[MODULES],
+        &[".commitlintrc", "commitlint.config."],
+        &["commitlint"],
+    ),
+    HookProgram::of("npx", &[MODULES], &[], &[]),
+    HookProgram::of("node_modules", &[MODULES], &[], &[]),
+    HookProgram::of("overcommit", &[".overcommit", ".git-hooks/"], &[], &[]),
     HookProgram::of("captainhook", &["captainhook."], &[], &[]),
     HookProgram::of("grumphp", &["grumphp."], &[], &[]),
 ];
+/// Where `npx` and husky look for programs first.
+const MODULES: &str = "node_modules/";
+/// How the names of lefthook's files end.
+const OF_LEFTHOOK: [&str; 5] = ["yml", "yaml", "toml", "json", "jsonc"];
+
+/// Whether lefthook reads this path, from the top, in lower case.
+fn is_of_lefthook(path: &str) -> bool {
+    let Some((stem, end)) = path.rsplit_once('.') else {
+        return false;
+    };
+    let stem = stem.strip_suffix("-local").unwrap_or(stem);
+    OF_LEFTHOOK.contains(&end) && ["lefthook", ".lefthook", ".config/lefthook"].contains(&stem)
+}
 
 /// The hooks of a repository that is worked in.
 const HOOKS: [&str; 15] = [
@@ -244,7 +286,8 @@ impl Guarded {
             repository.common_dir.join("config"),
             repository.git_dir.join("config.worktree"),
         ];
-        for file in known::settings_files().into_iter().chain(of_git) {
+        let files = known::settings_files().into_iter().chain(of_git);
+        for file in files.chain(of_programs()) {
             guarded.add(&file, Role::Settings, "a file of settings");
         }
         Ok(guarded)
@@ -252,17 +295,23 @@ impl Guarded {
 
     /// Guards a path, and all links on the way there, as far as they are in the working tree.
     fn add(&mut self, path: &Path, role: Role, source: &str) {
-        for path in trail(&self.top.join(path)) {
+        let why = || Why {
+            role,
+            source: source.to_owned(),
+        };
+        let trail = trail(&self.top.join(path));
+        for dir in trail.crossed {
+            if let Ok(dir) = dir.strip_prefix(&self.top) {
+                self.crossed.entry(folded(dir)).or_insert_with(why);
+            }
+        }
+        for path in trail.found {
             let Ok(path) = path.strip_prefix(&self.top) else {
                 continue;
             };
             // All of the database is no program.
             let is_too_much = self.prefix.starts_with(path);
             if !is_too_much && !path.as_os_str().is_empty() {
-                let why = || Why {
-                    role,
-                    source: source.to_owned(),
-                };
                 self.paths.entry(folded(path)).or_insert_with(why);
             }
         }
@@ -308,26 +357,24 @@ impl Guarded {
         let read = File::open(path).map(|file| file.take(READ).read_to_end(&mut text));
         if read.is_ok() {
             self.call(&text, &format!("the hook {name}"));
-            let text = String::from_utf8_lossy(&text);
             // pre-commit's own file may be another one.
-            let named = text
-                .split_ascii_whitespace()
-                .filter_map(|word| word.strip_prefix("--config="));
-            for file in named {
-                self.add(
-                    Path::new(file.trim_matches(['"', '\'', ')'])),
-                    Role::OfAHook,
-                    &source,
-                );
+            for file in configured(&String::from_utf8_lossy(&text)) {
+                self.add(Path::new(file), Role::OfAHook, &source);
             }
         }
     }
 
     /// Notes the programs for hooks that this text calls.
     fn call(&mut self, text: &[u8], source: &str) {
+        // A comment calls nothing, but for the one that says what runs the hook.
+        let lines = || {
+            let lines = text.split(|byte| *byte == b'\n');
+            let calls = |line: &[u8]| !line.starts_with(b"#") || line.starts_with(b"#!");
+            lines.filter(move |line| calls(line.trim_ascii_start()))
+        };
         for program in &HOOK_PROGRAMS {
             let name = program.name.as_bytes();
-            let is_called = text.windows(name.len()).any(|word| word == name);
+            let is_called = lines().any(|line| line.windows(name.len()).any(|word| word == name));
             if is_called && !self.called.iter().any(|(it, _)| it.name == program.name) {
                 let why = Why {
                     role: Role::OfAHook,
@@ -363,9 +410,7 @@ impl Guarded {
             }
         }
         for word in &words {
-            if let Some(path) = expanded(word, &self.top) {
-                self.add(&path, Role::Program, source);
-            }
+            self.add_word(word, source);
             // What stands before it is known to the shell alone.
             if has_variables {
                 let ends = word
@@ -373,6 +418,15 @@ impl Guarded {
                     .map(|(at, _)| word[at..].trim_start_matches('/'));
                 for end in ends.filter(|end| !end.is_empty()) {
                     self.add(Path::new(end), Role::Program, source);
+                }
+            }
+        }
+        for module in modules(command) {
+            self.add(&module, Role::Program, source);
+            // Each package on the way is run too.
+            for part in module.ancestors().filter(|part| part.file_name().is_some()) {
+                for file in [part.with_extension("py"), part.join("__init__.py")] {
+                    self.add(&file, Role::Program, source);
                 }
             }
         }
@@ -385,6 +439,29 @@ impl Guarded {
         for dir in &dirs {
             for word in &words {
                 self.add(&dir.join(word), Role::Program, source);
+            }
+        }
+    }
+
+    /// A word of a command, as the paths that it may stand for.
+    fn add_word(&mut self, word: &str, source: &str) {
+        let value = word.split_once('=').map(|(_, value)| value);
+        // `-C./tools`
+        let mut characters = word.chars();
+        let glued = match (characters.next(), characters.next()) {
+            (Some('-'), Some(_)) => Some(characters.as_str()),
+            _ => None,
+        };
+        for word in [Some(word), value, glued].into_iter().flatten() {
+            if let Some(path) = expanded(word, &self.top) {
+                self.add(&path, Role::Program, source);
+            }
+            // What the shell puts there is below this directory.
+            let literal = word.find(['*', '?', '[', '$']).map(|at| &word[..at]);
+            if let Some((dir, _)) = literal.and_then(|literal| literal.rsplit_once('/'))
+                && let Some(dir) = expanded(dir, &self.top)
+            {
+                self.add(&dir, Role::Program, source);
             }
         }
     }
@@ -436,7 +513,12 @@ impl Guarded {
             let mut called = self.called.iter();
             called.find(|(program, _)| program.reads(&path))
         };
-        above.or_else(below).or_else(|| read().map(|(_, why)| why))
+        let crossed = || {
+            let (dir, why) = self.crossed.range(path.clone()..).next()?;
+            dir.starts_with(&path).then_some(why)
+        };
+        let named = above.or_else(below).or_else(crossed);
+        named.or_else(|| read().map(|(_, why)| why))
     }
 
     /// The same of a `package.json`, in which another member may change.
@@ -472,6 +554,47 @@ impl Guarded {
         Ok(called.iter().find(differs).map(|(_, why)| why))
     }
 }
+
+/// The files of settings of ssh and gpg, which git runs: also there are commands in them.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "gpg finds its settings by these variables"
+)]
+fn of_programs() -> Vec<PathBuf> {
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let user = User::from_uid(Uid::effective()).ok().flatten();
+    // ssh asks for the home of the user, whatever the variable says.
+    let homes = user.map(|user| user.dir).into_iter();
+    let homes: BTreeSet<_> = homes.chain(variable("HOME").map(PathBuf::from)).collect();
+    let of_gpg = homes.iter().map(|home| home.join(".gnupg"));
+    let of_gpg = of_gpg.chain(variable("GNUPGHOME").map(PathBuf::from));
+    let of_gpg = of_gpg.flat_map(|dir| [dir.join("gpg.conf"), dir.join("gpg-agent.conf")]);
+    let of_ssh = homes.iter().map(|home| home.join(".ssh/config"));
+    of_ssh.chain(of_gpg).collect()
+}
+
+/// The files that a hook names for pre-commit's settings.
+fn configured(text: &str) -> Vec<&str> {
+    let is_called = ["pre-commit", "prek"].iter().any(|it| text.contains(it));
+    let mut files = Vec::new();
+    let mut words = text.split_ascii_whitespace();
+    while let Some(word) = words.next() {
+        let word = word.trim_matches(AROUND);
+        let after = ["--config=", "PRE_COMMIT_CONFIG="]
+            .into_iter()
+            .find_map(|begin| word.strip_prefix(begin));
+        let file = match word {
+            "-c" | "--config" if is_called => words.next(),
+            _ => after,
+        };
+        let file = file.map(|file| file.trim_matches(AROUND));
+        files.extend(file.filter(|file| !file.is_empty()));
+    }
+    files
+}
+
+/// What may stand around a word in a shell.
+const AROUND: [char; 5] = ['"', '\'', '(', ')', ';'];
 
 /// Where programs are looked for.
 #[expect(
@@ -544,6 +667,7 @@ fn is_command(key: &str, value: &str) -> bool {
         "credential" => name == "helper",
         "diff" => matches!(name, "command" | "textconv" | "external"),
         "hook" => name == "command",
+        "gc" => name == "recentobjectshook",
         "uploadpack" => name == "packobjectshook",
         "remote" => {
             matches!(name, "uploadpack" | "receivepack")
@@ -592,6 +716,22 @@ impl Words {
     }
 }
 
+/// The modules that a command has Python run, as paths.
+fn modules(command: &str) -> Vec<PathBuf> {
+    let is_between = |c: char| c.is_whitespace() || "'\"`;|&()".contains(c);
+    let words = command.split(is_between).filter(|word| !word.is_empty());
+    let mut words = words.skip_while(|word| !word.contains("python"));
+    let mut found = Vec::new();
+    while let Some(word) = words.next() {
+        let module = match word.strip_prefix("-m") {
+            Some("") => words.next(),
+            glued => glued,
+        };
+        found.extend(module.map(|module| module.split('.').collect::<PathBuf>()));
+    }
+    found
+}
+
 /// The words of a command line, as a shell takes them apart.
 fn unquoted(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
@@ -626,17 +766,27 @@ fn expanded(value: &str, dir: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The links on the way to an absolute path, and where they lead at last, whether that is there or not.
-fn trail(path: &Path) -> Vec<PathBuf> {
+/// The way to an absolute path.
+#[derive(Debug)]
+struct Trail {
+    /// The links on it, and where they lead at last, whether that is there or not.
+    found: Vec<PathBuf>,
+    /// Each directory before a `..`.
+    crossed: Vec<PathBuf>,
+}
+
+fn trail(path: &Path) -> Trail {
     let parts = |path: &Path| -> Vec<OsString> {
         let parts = path.components().rev();
         parts.map(|part| part.as_os_str().to_owned()).collect()
     };
-    let (mut found, mut at, mut links) = (Vec::new(), PathBuf::from("/"), 0);
+    let (mut found, mut crossed) = (Vec::new(), Vec::new());
+    let (mut at, mut links) = (PathBuf::from("/"), 0);
     let mut left = parts(path);
     while let Some(part) = left.pop() {
         match Path::new(&part).components().next() {
             Some(Component::ParentDir) => {
+                crossed.push(at.clone());
                 at.pop();
             }
             Some(Component::Normal(name)) => {
@@ -655,7 +805,7 @@ fn trail(path: &Path) -> Vec<PathBuf> {
         }
     }
     found.push(at);
-    found
+    Trail { found, crossed }
 }
 
 /// A path by which names that differ in case alone are one.

@@ -100,6 +100,13 @@ fn a_hook_that_comes_with_a_pull_is_left_to_a_person() {
             "the hook pre-commit",
         ),
         left(
+            "a link in the place of a directory before two dots",
+            "mkdir .githooks; echo x >.githooks/x; git add -A; git commit -qm x; git push -q; git config core.hooksPath src/../.githooks",
+            "evil evil/.githooks/pre-push; mkdir evil/sub; echo x >evil/sub/x; git rm -q -r src; ln -s evil/sub src",
+            "src",
+            "core.hooksPath",
+        ),
+        left(
             "the directory of hooks is a link",
             "mkdir -p lib/hooks; echo x >lib/hooks/x; ln -s lib/hooks .githooks; git add -A; git commit -qm x; git push -q; git config core.hooksPath .githooks",
             "evil lib/hooks/pre-commit",
@@ -154,6 +161,19 @@ fn a_command_that_comes_with_a_pull_is_left_to_a_person() {
         command("a helper", "credential.helper", "!f() { ./tools/x; }; f"),
         command("what signs", "gpg.program", "./tools/x"),
         command("a variable", "filter.up.clean", "sh \\$PWD/tools/x"),
+        command(
+            "an option with its path",
+            "filter.up.clean",
+            "awk -f./tools/x",
+        ),
+        command("a glob", "filter.up.clean", "cat ./tools/*"),
+        left(
+            "the settings of ssh, in a link from home",
+            "mkdir ~/.ssh; ln -s ../a/ssh ~/.ssh/config",
+            "evil ssh",
+            "ssh",
+            "a file of settings",
+        ),
         left(
             "a file of settings that is not there yet",
             "git config include.path ../.gitconfig",
@@ -202,6 +222,20 @@ fn what_a_program_for_hooks_reads_is_left_to_a_person() {
             "the hook pre-commit",
         ),
         left(
+            "another file of pre-commit's, by a word of its own",
+            &calls("pre-commit run -c ci/hooks.yaml"),
+            "mkdir ci; echo x >ci/hooks.yaml",
+            "ci/hooks.yaml",
+            "the hook pre-commit",
+        ),
+        left(
+            "a program that npx finds",
+            &calls("npx eslint"),
+            "evil node_modules/.bin/eslint",
+            "node_modules/.bin/eslint",
+            "npx, the hook pre-commit",
+        ),
+        left(
             "lefthook",
             &calls("lefthook"),
             "echo x >lefthook.yml",
@@ -234,7 +268,7 @@ fn what_a_program_for_hooks_reads_is_left_to_a_person() {
         },
         Row {
             name: "nothing calls them",
-            set_up: "there 'echo x >lefthook.yml; echo x >.pre-commit-config.yaml; mkdir -p hooks tools; echo x >hooks/pre-commit; echo x >tools/x'",
+            set_up: "hook .git pre-push '# lefthook, npx'; there 'echo x >lefthook.yml; mkdir node_modules; echo x >node_modules/x; echo x >.pre-commit-config.yaml; mkdir -p hooks tools; echo x >hooks/pre-commit; echo x >tools/x'",
             truth: "at_place; at_place lefthook.yml tools/x",
             ..Row::SYNCED
         },
@@ -249,10 +283,10 @@ fn whatever_way_the_files_come_in() {
             set_up: format!("{WORDS}git config core.hooksPath .githooks; there 'append bd-20; evil .githooks/pre-commit'; append bd-21").leak(),
             state: "local_only",
             why: &["a pull would change .githooks/pre-commit, which git runs here (core.hooksPath)"],
-            next: "git -C TOP pull --rebase",
-            // A rebase by hand merges lines, so the records are told apart.
-            typed: "[ ! -e ~/ran ]; git config merge.default union; advised",
-            truth: "at_place; both bd-20 bd-21",
+            next: "git -C TOP restore --source=origin/main --staged --worktree -- .githooks/pre-commit && git -C TOP commit -m 'Take programs of origin/main' -- .githooks/pre-commit",
+            // The next cycle merges the records. The commit has nothing that is not there, and goes.
+            typed: "[ ! -e ~/ran ]; advised; [ ! -e .git/rebase-merge ]",
+            truth: "at_place; at_place .githooks/pre-commit; both bd-20 bd-21",
             ..Row::TYPED
         },
         Row {

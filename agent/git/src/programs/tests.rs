@@ -43,6 +43,18 @@ fn each_word_of_a_command_that_is_a_path_is_guarded() {
         "sh TOOLS/X",
         "cat|tools/x",
         "a\n./tools/x",
+        "awk -F./tools/x",
+        "make -C./tools",
+        "env -S\"./tools/x\"",
+        "sh -c 'make -C./tools'",
+        "x tools/?",
+        "sh ./tools/*",
+        "cat ./tools/[a-z]",
+        "sh ./tools/$X/y",
+        "python3 -m tools.x",
+        "python -mtools.x",
+        "sh -c 'python -I -m tools.x'",
+        "x name=tools",
         &absolute,
     ] {
         let guarded = guarded(&top, &[("filter.up.clean", command)]);
@@ -52,6 +64,11 @@ fn each_word_of_a_command_that_is_a_path_is_guarded() {
         assert!(guarded.why(Path::new("src/main")).is_none(), "{command}");
         assert!(guarded.why(Path::new(".beads/issues.jsonl")).is_none());
     }
+    let of_python = guarded(&top, &[("filter.up.clean", "python3 -m a.b c/d")]);
+    for path in ["a/b/x", "a/b.py", "a/__init__.py", "a.py"] {
+        assert!(of_python.why(Path::new(path)).is_some(), "{path}");
+    }
+    assert!(of_python.why(Path::new("a/c.py")).is_none());
     let in_the_database = guarded(&top, &[("filter.up.clean", "cd .beads && ./x")]);
     assert!(in_the_database.why(Path::new(".beads/x")).is_some());
     let quoted = guarded(&top, &[("merge.up.driver", "'./my tools/x' %A")]);
@@ -72,6 +89,7 @@ fn a_program_that_is_looked_for_elsewhere_is_not_of_the_working_tree() {
         ("user.name", "sh ./tools/x"),
         ("filter.x.clean", "cat ."),
         ("filter.y.clean", "sh .beads"),
+        ("filter.z.clean", "cat * ./* .beads/* /* -C. zz=."),
     ];
     let guarded = guarded(root.path(), &settings);
     for path in [
@@ -107,6 +125,20 @@ fn links_are_followed_also_where_nothing_is_there_yet() {
         assert!(guarded.why(Path::new(path)).is_some(), "{path}");
     }
     assert!(guarded.why(Path::new("lib/other")).is_none());
+}
+
+#[test]
+fn a_directory_before_two_dots_stays_a_directory() {
+    let root = tempfile::tempdir().unwrap();
+    let top = root.path().canonicalize().unwrap();
+    let mut guarded = guarded(&top, &[]);
+    guarded.add_hooks(&top.join("a/src/../../.githooks"), "core.hooksPath");
+    for path in ["a", "a/src", "A/Src", ".githooks/pre-push"] {
+        assert!(guarded.why(Path::new(path)).is_some(), "{path}");
+    }
+    for path in ["a/src/main", "a/other", "b"] {
+        assert!(guarded.why(Path::new(path)).is_none(), "{path}");
+    }
 }
 
 #[test]
@@ -150,8 +182,20 @@ fn a_program_for_hooks_that_is_called_guards_its_files() {
     guarded.call(b"exec pre-commit hook-impl", "the hook pre-commit");
     assert!(is_guarded(&guarded, ".pre-commit-config.yaml"));
     assert!(!is_guarded(&guarded, "lefthook.yml"));
-    guarded.call(b"exec lefthook run\nnpx lint-staged", "the hook pre-commit");
+    guarded.call(b" # lefthook\n: a", "the hook pre-commit");
+    assert!(!is_guarded(&guarded, "lefthook.yml"));
+    guarded.call(
+        b"exec lefthook run\nlint-staged\ncommitlint\novercommit",
+        "the hook pre-commit",
+    );
     for path in [
+        "lefthook-local.toml",
+        ".config/lefthook.jsonc",
+        "commitlint.config.mjs",
+        "web/.commitlintrc",
+        ".git-hooks/pre_commit/x.rb",
+        "node_modules/.bin/x",
+        "node_modules",
         "lefthook.yaml",
         ".lefthook/pre-commit/x",
         ".lefthook-local.yml",
@@ -159,7 +203,29 @@ fn a_program_for_hooks_that_is_called_guards_its_files() {
     ] {
         assert!(is_guarded(&guarded, path), "{path}");
     }
-    assert!(!is_guarded(&guarded, "docs/lefthook.yml"));
+    for path in [
+        "docs/lefthook.yml",
+        "lefthook.md",
+        "lefthook-notes.yml",
+        "web/node_modules.md",
+    ] {
+        assert!(!is_guarded(&guarded, path), "{path}");
+    }
+}
+
+#[test]
+fn a_file_that_a_hook_names_for_settings_is_found() {
+    for hook in [
+        "prek run -c ci/x.yaml",
+        "pre-commit run --config ci/x.yaml; a",
+        "ARGS=(hook-impl --config=ci/x.yaml)",
+        "ARGS=(hook-impl --config='ci/x.yaml' --b)",
+        "PRE_COMMIT_CONFIG=\"ci/x.yaml\" pre-commit",
+        "pre-commit run -c 'ci/x.yaml'",
+    ] {
+        assert_eq!(configured(hook), ["ci/x.yaml"], "{hook}");
+    }
+    assert!(configured("grep -c x src/main").is_empty());
 }
 
 #[test]
