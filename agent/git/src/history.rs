@@ -458,7 +458,7 @@ impl SyncHistory {
                 SyncMessage::Writing(found) => writing = found,
                 SyncMessage::Found(found) => known = Some(found),
                 SyncMessage::Committers(committers) => self.clock.saw(&committers, now),
-                SyncMessage::Report(report) => result.report = self.complete(network, report),
+                SyncMessage::Report(report) => result.report = self.complete(network, report, now),
                 SyncMessage::Refused(line) => result.refused = Some(line),
                 _ => {}
             }
@@ -540,15 +540,16 @@ impl SyncHistory {
     }
 
     /// A report, with what is known of a remote that this sync has left alone.
-    fn complete(&mut self, network: Network, mut report: SyncReport) -> SyncReport {
-        let is_paced = self.paced.take().is_some() && network == Network::Leave;
+    fn complete(&mut self, network: Network, mut report: SyncReport, now: Instant) -> SyncReport {
+        // A turn that has not come yet still wakes the database.
+        self.paced = self.paced.filter(|at| *at > now);
+        let is_paced = self.paced.is_some() && network == Network::Leave;
         if is_paced && report.hindrance.is_none() && report.unpushed.commits > 0 {
             report.hindrance = Some(Hindrance {
                 kind: HindranceKind::NotPushing,
                 reason: GitReason::Paced,
-                why:
-                    "the host was pushed to 30 times within a minute, and has to wait for its turn"
-                        .to_owned(),
+                why: "the host was pushed to 30 times within a minute: this database waits for its turn"
+                    .to_owned(),
                 next: None,
             });
         }
@@ -593,7 +594,11 @@ impl SyncHistory {
             has_news,
             is_throttled,
         });
-        is_news.then(|| format!("{why}; committing only, {}", next_try(pause)))
+        let next = match is_throttled {
+            true => format!("next try in {}, or on SIGUSR1", shown(pause)),
+            false => next_try(pause),
+        };
+        is_news.then(|| format!("{why}; committing only, {next}"))
     }
 }
 
@@ -843,11 +848,37 @@ mod tests {
             SyncMessage::HostRefuses(HostRefusal::Throttled),
             SyncMessage::Unreachable("Cannot reach origin: error: 429".to_owned()),
         ];
-        history.hear(Network::Use, &out, now);
+        let line =
+            "Cannot reach origin: error: 429; committing only, next try in 1m, or on SIGUSR1";
+        assert_eq!(history.hear(Network::Use, &out, now), [line]);
         let change = vec![SyncMessage::CommittedFiles(Box::default())];
         history.ended(Network::Leave, change, times(now), PACE);
         assert_eq!(history.network(now + seconds(59)), Network::Leave);
         assert_eq!(history.network(now + seconds(60)), Network::UseQuietly);
+    }
+
+    #[test]
+    fn a_push_that_waits_for_its_turn_is_woken_when_it_comes() {
+        let (mut history, now) = (SyncHistory::default(), Instant::now());
+        let waiting = || {
+            vec![SyncMessage::Report(SyncReport {
+                unpushed: Unpushed {
+                    commits: 1,
+                    oldest: None,
+                },
+                ..SyncReport::default()
+            })]
+        };
+        history.wait_for_push(now + seconds(7));
+        for _ in 0..2 {
+            let result = history.ended(Network::Leave, waiting(), times(now), PACE);
+            let reason = result.report.hindrance.map(|hindrance| hindrance.reason);
+            assert_eq!(reason, Some(GitReason::Paced));
+            assert_eq!(history.wakes(now), Some(now + seconds(7)));
+        }
+        let later = now + seconds(7);
+        history.ended(Network::Use, reached(waiting()), times(later), PACE);
+        assert_eq!(history.paced, None);
     }
 
     #[test]
@@ -908,7 +939,7 @@ mod tests {
                 .unwrap_or_default()
         };
         assert_eq!(
-            why(history.complete(Network::Leave, clean())),
+            why(history.complete(Network::Leave, clean(), now)),
             "origin cannot be reached: no route"
         );
         let waiting = || SyncReport {
@@ -919,13 +950,13 @@ mod tests {
             ..clean()
         };
         assert_eq!(
-            why(history.complete(Network::Leave, waiting())),
+            why(history.complete(Network::Leave, waiting(), now)),
             "origin cannot be reached: no route"
         );
         let mut failed = hindered(HindranceKind::Failed);
         failed.hindrance.as_mut().unwrap().why = "conflict".to_owned();
         assert_eq!(
-            history.complete(Network::Leave, failed.clone()),
+            history.complete(Network::Leave, failed.clone(), now),
             failed,
             "what this sync has found comes first"
         );
@@ -934,17 +965,17 @@ mod tests {
             &[SyncMessage::Reached, SyncMessage::Report(clean())],
             now,
         );
-        assert_eq!(history.complete(Network::Use, clean()), clean());
+        assert_eq!(history.complete(Network::Use, clean(), now), clean());
         history.hear(Network::Use, &out(HindranceKind::NotPushing), now);
         assert!(
             history
-                .complete(Network::Leave, waiting())
+                .complete(Network::Leave, waiting(), now)
                 .hindrance
                 .is_some(),
             "a refused push"
         );
         assert_eq!(
-            history.complete(Network::Leave, clean()),
+            history.complete(Network::Leave, clean(), now),
             clean(),
             "somebody has pushed it"
         );

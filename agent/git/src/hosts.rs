@@ -39,8 +39,9 @@ pub struct HostLimits(Mutex<HashMap<String, HostLimit>>);
 struct HostLimit {
     fetches: Turns,
     pushes: Turns,
-    /// How many times it has the time between two fetches doubled, and when it has last refused.
-    refused: Option<(u32, Instant)>,
+    /// How many times it has the time between two fetches doubled, and when it has refused, by how it refuses.
+    closed: Option<(u32, Instant)>,
+    throttled: Option<(u32, Instant)>,
 }
 
 /// The turns of the last minute, the oldest first, and who waits for one.
@@ -82,17 +83,25 @@ impl HostLimits {
     }
 
     /// The host refuses to be asked, or asks for less.
-    pub fn refuses(&self, host: &str, now: Instant) {
+    pub fn refuses(&self, host: &str, refusal: HostRefusal, now: Instant) {
         let mut hosts = self.lock();
         let host = hosts.entry(host.to_owned()).or_default();
-        let before = host.doublings(now);
-        let is_same = |(_, at): (u32, Instant)| now.saturating_duration_since(at) < MINUTE;
-        // Many databases that are refused together are one refusal.
-        let doublings = match host.refused.is_some_and(is_same) {
-            true => before.max(1),
-            false => (before + 1).min(DOUBLINGS),
+        let refused = match refusal {
+            HostRefusal::Closed => &mut host.closed,
+            HostRefusal::Throttled => &mut host.throttled,
         };
-        host.refused = Some((doublings, now));
+        let is_same = |(_, at): (u32, Instant)| now.saturating_duration_since(at) < MINUTE;
+        // Many databases that are refused together are one refusal, that of the first.
+        if !refused.is_some_and(is_same) {
+            *refused = Some(((doublings(*refused, now) + 1).min(DOUBLINGS), now));
+        }
+    }
+
+    /// The host has answered: it takes connections again. Where it asks for less, that still holds.
+    pub fn answers(&self, host: &str) {
+        if let Some(host) = self.lock().get_mut(host) {
+            host.closed = None;
+        }
     }
 
     /// How many times the host has the time between two fetches doubled.
@@ -114,11 +123,14 @@ impl HostLimit {
     }
 
     fn doublings(&self, now: Instant) -> u32 {
-        let held = self
-            .refused
-            .filter(|(_, at)| now.saturating_duration_since(*at) < HOUR);
-        held.map_or(0, |(doublings, _)| doublings)
+        doublings(self.closed, now).max(doublings(self.throttled, now))
     }
+}
+
+/// Those of refusals that are not too old.
+fn doublings(refused: Option<(u32, Instant)>, now: Instant) -> u32 {
+    let held = refused.filter(|(_, at)| now.saturating_duration_since(*at) < HOUR);
+    held.map_or(0, |(doublings, _)| doublings)
 }
 
 impl Turns {
@@ -177,8 +189,11 @@ pub enum HostRefusal {
 impl HostRefusal {
     /// By what git has said; `None`: it says nothing of that.
     pub(crate) fn of(said: &str) -> Option<Self> {
-        let said = said.to_ascii_lowercase();
-        let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
+        let words: Vec<String> = said.lines().filter_map(own_words).collect();
+        let has = |phrases: &[&str]| {
+            let mut lines = words.iter();
+            lines.any(|line| phrases.iter().any(|phrase| has_phrase(line, phrase)))
+        };
         if has(&THROTTLED) {
             return Some(Self::Throttled);
         }
@@ -186,14 +201,45 @@ impl HostRefusal {
     }
 }
 
-const THROTTLED: [&str; 7] = [
+/// What git, ssh or the host says in a line, without names: without URLs and what is in quotes. `None` for a line of a
+/// hook of the server that speaks of what was pushed.
+fn own_words(line: &str) -> Option<String> {
+    let line = line.to_ascii_lowercase();
+    if line.starts_with("remote:") && OF_CONTENTS.iter().any(|word| line.contains(word)) {
+        return None;
+    }
+    let outside = line.split(['\'', '"', '`']).step_by(2);
+    let outside: Vec<&str> = outside.collect();
+    let outside = outside.join(" ");
+    let words = outside.split_whitespace();
+    let words: Vec<&str> = words
+        .filter(|word| !word.contains("://") && !word.contains('/') && !word.contains('@'))
+        .collect();
+    Some(words.join(" "))
+}
+
+/// The phrase stands there as whole words.
+fn has_phrase(line: &str, phrase: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || matches!(character, '-' | '_');
+    line.match_indices(phrase).any(|(at, _)| {
+        let before = line.get(..at).and_then(|text| text.chars().next_back());
+        let after = line.get(at + phrase.len()..);
+        let after = after.and_then(|text| text.chars().next());
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+const THROTTLED: [&str; 10] = [
     "error: 429",
     "http 429",
     "status 429",
-    "rate limit",
-    "rate-limit",
-    "too many",
     "error: 503",
+    "too many requests",
+    "too many connections",
+    "rate limit exceeded",
+    "rate limit reached",
+    "exceeded the rate limit",
+    "exceeded a secondary rate limit",
 ];
 const CLOSED: [&str; 4] = [
     "connection refused",
@@ -201,6 +247,8 @@ const CLOSED: [&str; 4] = [
     "reset by peer",
     "connection closed by",
 ];
+/// A hook of the server that says one of these judges what is pushed, not how often.
+const OF_CONTENTS: [&str; 5] = ["file", "issue", "object", "commit", "line"];
 
 #[cfg(test)]
 mod tests {
@@ -289,24 +337,30 @@ mod tests {
         let (limits, now) = (HostLimits::default(), Instant::now());
         assert_eq!(limits.doublings("h", now), 0);
         for later in [0, 1, 30] {
-            limits.refuses("h", now + seconds(later));
+            limits.refuses("h", HostRefusal::Throttled, now + seconds(later));
             assert_eq!(
                 limits.doublings("h", now + seconds(later)),
                 1,
                 "one refusal"
             );
         }
-        assert_eq!(limits.doublings("h", now + seconds(3629)), 1);
-        assert_eq!(limits.doublings("h", now + seconds(3630)), 0);
+        assert_eq!(limits.doublings("h", now + seconds(3599)), 1);
+        assert_eq!(limits.doublings("h", now + seconds(3600)), 0);
         assert_eq!(limits.doublings("other", now), 0);
         for minutes in 2..100 {
-            limits.refuses("h", now + seconds(60 * minutes + minutes));
+            limits.refuses("h", HostRefusal::Throttled, now + seconds(61 * minutes));
         }
         assert_eq!(
             limits.doublings("h", now + seconds(100 * 61)),
             DOUBLINGS,
             "one that always refuses"
         );
+        limits.answers("h");
+        assert_eq!(limits.doublings("h", now + seconds(100 * 61)), DOUBLINGS);
+        limits.refuses("closed", HostRefusal::Closed, now);
+        assert_eq!(limits.doublings("closed", now + seconds(1)), 1);
+        limits.answers("closed");
+        assert_eq!(limits.doublings("closed", now + seconds(1)), 0);
     }
 
     #[test]
@@ -321,6 +375,28 @@ mod tests {
                 Some(HostRefusal::Throttled),
             ),
             ("remote: Too many requests", Some(HostRefusal::Throttled)),
+            ("remote: error: too many files changed", None),
+            (
+                "remote: issue bd-7: rate limit exceeded is not documented",
+                None,
+            ),
+            (
+                "fatal: unable to access 'https://h/rate-limit/': The requested URL returned error: 404",
+                None,
+            ),
+            (
+                "fatal: repository 'https://h/too many requests.git/' not found",
+                None,
+            ),
+            ("fatal: https://h/rate-limit.git/ not valid", None),
+            (
+                "git@h:team/rate-limit.git: Permission denied (publickey)",
+                None,
+            ),
+            (
+                "Connection closed by 10.0.0.1 port 22",
+                Some(HostRefusal::Closed),
+            ),
             (
                 "fatal: unable to access 'http://h/': Failed to connect to h port 80: Connection refused",
                 Some(HostRefusal::Closed),

@@ -1,16 +1,17 @@
 //! A database that talks to itself: each sync makes something write into it, and that makes the next commit. Pure.
 //!
 //! A commit is an *echo* when every file in it was written between the begin of the sync before it and 2 s after its
-//! end. Three echoes in a row are a loop where a hook wrote them while it ran. Three commits in a row that bring back one
-//! of the last eight trees are one too: two formatters in two clones.
+//! end. Three echoes in a row are a loop where a hook wrote them while it ran. Where the syncs before them have pulled,
+//! three are suspected: two clones may answer to each other. When they bring back one of the last eight trees as well,
+//! within 2 minutes of each other, they are a loop too: two formatters.
 //!
-//! Other programs write within those 2 s as well. One that writes all the time goes on, and an echo falls silent. So
-//! echoes that no hook is known to have written are followed by a pause, in which nothing may be written. A person or
-//! a script that waits for the push of one change, and then makes the next, falls silent too. So where the last sync
-//! has run no hook and pulled nothing, only thirty in a row are suspected.
+//! Other programs write within those 2 s as well. One that writes all the time goes on, and an echo falls silent. So a
+//! suspicion is followed by a pause, in which nothing may be written. A person or a script that waits for the push of
+//! one change, and then makes the next, falls silent too. So echoes that nothing has called forth but our own commits
+//! are suspected only when there were thirty in a row, and for 2 minutes.
 //!
 //! The log has a notice, and the time until the next commit doubles with each echo, until something is written at
-//! another time.
+//! another time, or nothing for ten minutes.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -26,8 +27,10 @@ const ANSWER: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(20);
 /// How many in a row are a loop.
 const ROW: u32 = 3;
-/// How many in a row are suspected where nothing but a commit of ours went before.
-const LONG_ROW: u32 = 30;
+/// How many in a row are suspected where nothing but a commit of ours went before, and for how long.
+const LONG_ROW: (u32, Duration) = (30, Duration::from_secs(120));
+/// A tree that comes back so long after the last one that did is a toggle, and no loop.
+const RETURN: Duration = Duration::from_secs(120);
 /// How many trees are remembered.
 const TREES: usize = 8;
 /// How long a suspicion keeps a sync waiting, from the end of the last one. A program that writes from time to time is
@@ -91,9 +94,15 @@ pub(crate) struct LoopWatch {
     /// The last sync that has changed something here or at the remote.
     last: Option<(SyncTimes, SyncDone)>,
     echoes: u32,
+    /// When the first of them was committed.
+    since: Option<Instant>,
     /// How many of the last echoes were written while a hook ran.
     of_hooks: u32,
+    /// How many of the last echoes were written while a hook ran, or came after a pull.
+    answers: u32,
     returns: u32,
+    /// When the last tree came back.
+    returned: Option<Instant>,
     /// The hooks that have run so far.
     have_run: BTreeSet<String>,
     /// How many commits in a row were slowed down.
@@ -115,11 +124,7 @@ enum LoopPace {
     /// Whether the writer of this file falls silent.
     Suspected(Instant, String),
     /// A loop, until when it waits, and its notice.
-    Slowed {
-        until: Instant,
-        notice: String,
-        returns: bool,
-    },
+    Slowed { until: Instant, notice: String },
 }
 
 /// Why changes are not looked at yet.
@@ -166,16 +171,24 @@ impl LoopWatch {
                 times.ended + Duration::from_secs(size / LARGE),
             )
         });
-        let returns = self.trees.contains(&files.tree);
+        self.forget_old(times.ended);
+        let is_back = self.trees.contains(&files.tree);
         self.trees.push_back(files.tree.clone());
         if self.trees.len() > TREES {
             self.trees.pop_front();
         }
         let (is_echo, hooks) = (self.is_echo(files), self.hooks_of(files));
+        let has_pulled = self.last.as_ref().is_some_and(|(_, done)| done.has_pulled);
+        let is_answer = is_echo && (has_pulled || !hooks.is_empty());
         let count = |row: u32, is_one: bool| if is_one { row + 1 } else { 0 };
         self.of_hooks = count(self.of_hooks, is_echo && !hooks.is_empty());
         self.echoes = count(self.echoes, is_echo);
-        self.returns = count(self.returns, returns);
+        self.answers = if is_echo { self.answers } else { 0 } + u32::from(is_answer);
+        self.since = self.since.filter(|_| is_echo).or(Some(times.ended));
+        self.returns = count(self.returns, is_back && is_answer);
+        if self.returns > 0 {
+            self.returned = Some(times.ended);
+        }
         if !is_echo && matches!(self.pace, LoopPace::Suspected(..)) {
             self.acquit(times.ended);
         }
@@ -191,18 +204,17 @@ impl LoopWatch {
         let is_confirmed = is_known || matches!(self.pace, LoopPace::Suspected(..));
         let is_loop = self.echoes >= ROW && is_confirmed || self.of_hooks >= ROW;
         if self.returns >= ROW || is_loop {
-            let notice = notice(files, &self.named(hooks), !is_loop);
+            let notice = notice(files, &self.named(hooks), self.returns + 1 >= ROW);
             self.slowed += 1;
             self.pace = LoopPace::Slowed {
                 until: times.ended + self.wait(),
                 notice: notice.clone(),
-                returns: self.returns >= ROW,
             };
             return (!is_known).then_some(notice);
         }
         self.slowed = 0;
         let is_pardoned = self.pardon.0.is_some_and(|until| times.ended < until);
-        self.pace = match self.echoes >= self.row() && !is_pardoned {
+        self.pace = match self.is_suspect(times.ended) && !is_pardoned {
             true => LoopPace::Suspected(times.ended + PAUSE, files.shown.clone()),
             false => LoopPace::Free,
         };
@@ -217,13 +229,22 @@ impl LoopWatch {
         self.have_run.iter().cloned().collect()
     }
 
-    /// How many echoes in a row are suspected.
-    fn row(&self) -> u32 {
-        let is_answered =
-            |(_, done): &(SyncTimes, SyncDone)| done.has_pulled || !done.hooks.is_empty();
-        match self.last.as_ref().is_some_and(is_answered) {
-            true => ROW,
-            false => LONG_ROW,
+    /// The echoes in a row are as many as those of a loop.
+    fn is_suspect(&self, now: Instant) -> bool {
+        let (row, time) = LONG_ROW;
+        let has_lasted = |since: Instant| now.saturating_duration_since(since) >= time;
+        self.answers >= ROW || self.echoes >= row && self.since.is_some_and(has_lasted)
+    }
+
+    /// What is too old to count.
+    fn forget_old(&mut self, now: Instant) {
+        let is_old = |at: Instant, time: Duration| now.saturating_duration_since(at) > time;
+        if self.returned.is_some_and(|at| is_old(at, RETURN)) {
+            self.returns = 0;
+        }
+        if matches!(self.pace, LoopPace::Slowed { until, .. } if is_old(until, LONGEST)) {
+            self.pace = LoopPace::Free;
+            (self.slowed, self.echoes, self.of_hooks, self.answers) = (0, 0, 0, 0);
         }
     }
 
@@ -264,9 +285,13 @@ impl LoopWatch {
     /// The suspicion was wrong.
     fn acquit(&mut self, now: Instant) {
         let (first, longest) = PARDON;
-        let times = self.pardon.1;
+        let is_over = |until: Instant| now.saturating_duration_since(until) > longest;
+        let times = match self.pardon.0.is_some_and(is_over) {
+            true => 0,
+            false => self.pardon.1,
+        };
         let pardon = first.saturating_mul(1 << times.min(10)).min(longest);
-        (self.pace, self.echoes) = (LoopPace::Free, 0);
+        (self.pace, self.echoes, self.answers) = (LoopPace::Free, 0, 0);
         self.pardon = (Some(now + pardon), times + 1);
     }
 
@@ -283,7 +308,6 @@ impl LoopWatch {
                 self.acquit(now);
                 true
             }
-            LoopPace::Slowed { returns: true, .. } => false,
             LoopPace::Slowed { until, .. } => {
                 *until = now;
                 true
@@ -498,9 +522,10 @@ mod tests {
             played.play(interval, 100, 600_000, |now, sync| {
                 now == 7 || sync.is_some_and(|sync| now == sync + SYNC + answer)
             });
-            let most = if has_hook { 12 } else { 39 };
+            // That it is one shows after 2 minutes.
+            let first = played.commits.iter().filter(|at| **at < 120_000).count();
             assert!(
-                played.commits.len() <= most,
+                played.commits.len() <= first + 12,
                 "{interval}: {:?}",
                 played.commits
             );
@@ -611,37 +636,92 @@ mod tests {
         assert_eq!(played.notices.len(), 1);
     }
 
-    /// As a test does that measures how fast it is.
+    /// As a test does that measures how fast it is. A hook that writes nothing changes nothing.
     #[test]
     fn a_script_that_waits_for_each_push_is_not_slowed_down() {
-        let mut played = Played::new(false);
-        for _ in 0..LONG_ROW {
-            let before = played.now;
-            played.now += 400;
-            played.sync(&[before + SYNC - 5], None);
-            assert_eq!(played.watch.pace, LoopPace::Free, "{:?}", played.commits);
+        for has_hook in [false, true] {
+            let mut played = Played::new(has_hook);
+            for _ in 0..200 {
+                let before = played.now;
+                played.now += 400;
+                played.sync(&[before + SYNC - 5], None);
+                assert_eq!(played.watch.pace, LoopPace::Free, "{:?}", played.commits);
+            }
         }
     }
 
     #[test]
-    fn two_forms_that_come_and_go_are_a_loop_whenever_they_are_written() {
-        let mut played = Played::new(true);
-        for round in 0..8 {
-            played.now += 20_000;
-            let (written, tree) = (played.now - 5000, if round % 2 == 0 { "a" } else { "b" });
-            played.sync(&[written], Some(tree));
+    fn two_forms_that_answer_to_each_other_are_a_loop_and_a_toggle_is_none() {
+        for (answers, pause, is_loop) in [
+            (true, 20_000, true),
+            (true, 200_000, false),
+            (false, 20_000, false),
+            (false, 3_600_000, false),
+        ] {
+            let mut played = Played::new(true);
+            for round in 0..8 {
+                let before = played.now;
+                if answers {
+                    let times = SyncTimes {
+                        wall: (at(before), at(before + SYNC)),
+                        ended: played.instant(before + SYNC),
+                    };
+                    let pulled = SyncDone {
+                        is_active: true,
+                        has_pulled: true,
+                        hooks: Vec::new(),
+                    };
+                    played.watch.ended(times, pulled, None);
+                }
+                let written = if answers {
+                    before + SYNC + 700
+                } else {
+                    before + pause - 900
+                };
+                played.now += pause;
+                played.sync(&[written], Some(if round % 2 == 0 { "a" } else { "b" }));
+                played.now += 5000;
+            }
+            let line = ".beads/stamp.txt goes back and forth between two forms; a hook (post-commit) or another agent writes it";
+            let lines: Vec<&str> = played
+                .notices
+                .iter()
+                .map(|(_, line)| line.as_str())
+                .collect();
+            let is_told = lines.contains(&line);
+            assert_eq!(is_told, is_loop, "{answers} {pause}: {lines:?}");
+            assert!(answers || lines.is_empty(), "{pause}: {lines:?}");
+            assert!(lines.len() <= 1, "{pause}: {lines:?}");
+            // A person.
+            assert!(played.watch.is_news(played.instant(played.now + 5000)));
+            assert_eq!(played.watch.pause(played.instant(played.now + 5000)), None);
         }
-        let line = ".beads/stamp.txt goes back and forth between two forms; a hook (post-commit) or another agent writes it";
-        let lines: Vec<&str> = played
-            .notices
-            .iter()
-            .map(|(_, line)| line.as_str())
-            .collect();
-        assert_eq!(lines, [line]);
-        assert!(!played.watch.is_news(played.instant(played.now + 5000)));
-        played.now += 40_000;
-        played.sync(&[played.now - 300], Some("c"));
-        assert_eq!(played.watch.pause(played.instant(played.now + SYNC)), None);
+    }
+
+    #[test]
+    fn a_loop_that_is_quiet_for_ten_minutes_is_over_and_a_pardon_for_an_hour() {
+        let mut played = Played::new(true);
+        played.sync(&[0], None);
+        for _ in 0..4 {
+            let before = played.now;
+            played.now += 10_000;
+            played.sync(&[before + 80], None);
+        }
+        assert!(matches!(played.watch.pace, LoopPace::Slowed { .. }));
+        let before = played.now;
+        played.now += 700_000;
+        played.sync(&[before + 80], None);
+        assert_eq!(played.watch.pace, LoopPace::Free);
+
+        let (mut watch, now) = (LoopWatch::default(), Instant::now());
+        let pardoned = |watch: &LoopWatch, now: Instant| watch.pardon.0.unwrap() - now;
+        watch.acquit(now);
+        watch.acquit(now + Duration::from_secs(60));
+        let second = pardoned(&watch, now + Duration::from_secs(60));
+        assert_eq!(second, PARDON.0 * 2);
+        let later = now + Duration::from_secs(2 * 3600);
+        watch.acquit(later);
+        assert_eq!(pardoned(&watch, later), PARDON.0);
     }
 
     #[test]

@@ -122,9 +122,15 @@ pub(super) async fn sync(
         }
         SyncMessage::HostRefuses(refusal) => {
             if let Some(host) = of_network {
-                services.hosts.refuses(host, Instant::now());
+                services.hosts.refuses(host, refusal, Instant::now());
             }
             messages.push(SyncMessage::HostRefuses(refusal));
+        }
+        SyncMessage::Reached => {
+            if let Some(host) = of_network {
+                services.hosts.answers(host);
+            }
+            messages.push(SyncMessage::Reached);
         }
         SyncMessage::Output(text) => log::output(*number, &text),
         SyncMessage::Committed(text) | SyncMessage::Pulled(text) | SyncMessage::Pushed(text) => {

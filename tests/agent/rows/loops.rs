@@ -115,28 +115,12 @@ fn a_hook_that_makes_another_file_each_time_is_told_too() {
     });
 }
 
-/// It writes when the sync is over.
-#[test]
-fn a_program_that_a_hook_leaves_behind_is_told_and_slows_down() {
-    each_git(|played| {
-        let script = format!("(sleep 0.5; {STAMP}) >/dev/null 2>&1 </dev/null &");
-        let ended = played.shell(
-            &format!("hook .git post-commit '{script}'; append bd-2"),
-            "",
-        );
-        assert_eq!(ended.code, 0, "{ended:?}");
-        let daemon = played.daemon("500ms");
-        played.is_a_loop(
-            ".beads/stamp.txt changes at each sync; a hook (post-commit) or another agent writes it",
-        );
-        end(daemon);
-    });
-}
-
-/// As a test does that measures how long a push takes.
+/// As a test does that measures how long a push takes. A hook that writes nothing changes nothing.
 #[test]
 fn a_script_that_waits_for_each_push_is_not_slowed_down() {
     each_git(|played| {
+        let ended = played.shell("hook .git post-commit 'exit 0'", "");
+        assert_eq!(ended.code, 0, "{ended:?}");
         let daemon = played.daemon("500ms");
         let begun = Instant::now();
         for n in 0..20 {
