@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::clock::FetchClock;
 use crate::contents::ContentLook;
-use crate::loops::{LoopWatch, Pause, SyncDone, SyncTimes};
+use crate::loops::{LoopWatch, SyncDone, SyncTimes};
 use crate::unchanged::Snapshot;
 use crate::upkeep::{Upkeep, UpkeepClock};
 use crate::{
@@ -71,6 +71,8 @@ pub struct SyncHistory {
     upkeep: UpkeepClock,
     /// The host takes no pushes until then.
     paced: Option<Instant>,
+    /// A change waits for the end of a pause.
+    is_waiting: bool,
     /// The time since the machine has started, with its sleep, at a moment of the clock that has none.
     awake: Option<(Duration, Instant)>,
 }
@@ -235,11 +237,12 @@ impl SyncHistory {
         }
         let is_due = matches!(self.network(now), Network::Use | Network::UseQuietly);
         let plan = self.plan_by(seen.as_ref(), is_due, now);
-        if plan == SyncPlan::Sync
-            && let Some(pause) = self.loops.pause(now)
+        self.is_waiting = plan == SyncPlan::Sync && self.loops.pause(now).is_some();
+        if self.is_waiting
             && let Some(last) = &self.last
         {
-            return SyncPlan::Rest(last.paused(pause));
+            let rest = || SyncPlan::Rest(self.as_of(last.again(), now));
+            return self.fetch_in_pause(is_due, now).unwrap_or_else(rest);
         }
         let is_same = |(before, at): &(Snapshot, Instant)| {
             seen.as_ref().is_some_and(|seen| before.proves_setup(seen))
@@ -279,7 +282,20 @@ impl SyncHistory {
     /// As [`Self::plan`] has found it a moment ago, in the check.
     pub fn plan_again(&self, now: Instant) -> SyncPlan {
         let is_due = matches!(self.network(now), Network::Use | Network::UseQuietly);
-        self.plan_by(self.seen.as_ref(), is_due, now)
+        match self.fetch_in_pause(is_due, now).filter(|_| self.is_waiting) {
+            Some(fetch) => fetch,
+            None => self.plan_by(self.seen.as_ref(), is_due, now),
+        }
+    }
+
+    /// A fetch that does not wait with the changes.
+    fn fetch_in_pause(&self, is_due: bool, now: Instant) -> Option<SyncPlan> {
+        let may_fetch = is_due && self.loops.pause(now).is_some_and(|pause| pause.may_fetch);
+        let is_free = |last: &&LastSync| last.result.report.hindrance.is_none();
+        self.last.as_deref().filter(is_free)?;
+        let known = self.known.as_ref().filter(|_| may_fetch)?;
+        let is_all = known.upstream.as_ref().is_some_and(|it| it.is_all);
+        is_all.then(|| SyncPlan::Fetch(known.clone()))
     }
 
     /// What is left to do where the remote cannot be asked just now.
@@ -346,6 +362,9 @@ impl SyncHistory {
                 ),
                 next: None,
             });
+        }
+        if self.is_waiting && result.report.hindrance.is_none() {
+            result.report.hindrance = self.loops.pause(now).map(|pause| pause.hindrance);
         }
         result
     }
@@ -523,6 +542,7 @@ impl SyncHistory {
         });
         if let Some(committed) = committed {
             self.upkeep.add(committed.loose);
+            self.is_waiting = false;
         }
         let notice = self.loops.ended(times, done, committed);
         self.notice = notice.or(self.notice.take());
@@ -615,18 +635,6 @@ impl LastSync {
     fn differs(&self, seen: Option<&Snapshot>) -> bool {
         let before = self.before.as_ref();
         before.is_some_and(|(before, _)| seen.is_some_and(|seen| !before.proves(seen)))
-    }
-
-    /// The result while changes wait.
-    fn paused(&self, pause: Pause) -> SyncResult {
-        let mut result = self.again();
-        match pause {
-            Pause::Loop(hindrance) => {
-                result.report.hindrance.get_or_insert(hindrance);
-            }
-            Pause::Writing(file) => result.report.writing = file,
-        }
-        result
     }
 
     /// The result of another sync that comes to the same.
@@ -879,6 +887,29 @@ mod tests {
         let later = now + seconds(7);
         history.ended(Network::Use, reached(waiting()), times(later), PACE);
         assert_eq!(history.paced, None);
+    }
+
+    #[test]
+    fn a_change_that_waits_after_a_large_file_is_not_called_synced_and_a_signal_ends_that() {
+        let (mut history, now) = (SyncHistory::default(), Instant::now());
+        let large = SyncMessage::CommittedFiles(Box::new(crate::CommittedFiles {
+            largest: ("big".to_owned(), 20 * 1024 * 1024),
+            ..crate::CommittedFiles::default()
+        }));
+        let messages = vec![large, SyncMessage::Report(SyncReport::default())];
+        let result = history.ended(Network::Use, reached(messages), times(now), PACE);
+        assert_eq!(result.report.hindrance, None, "nothing waits");
+        let SyncPlan::Rest(result) = history.plan(None, now + seconds(1)) else {
+            panic!("it waits");
+        };
+        let hindrance = result.report.hindrance.expect("a change waits");
+        assert_eq!(hindrance.reason, GitReason::Paced);
+        assert_eq!(
+            hindrance.why,
+            "big has 20 MiB and is committed at most once in 20 s; changes wait until 00:02:01"
+        );
+        history.hurry(now + seconds(2));
+        assert_eq!(history.plan(None, now + seconds(2)), SyncPlan::Sync);
     }
 
     #[test]

@@ -40,8 +40,9 @@ const PAUSE: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(600);
 /// How long a program that was wrongly suspected is left in peace, the first time and at most.
 const PARDON: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
-/// A larger file is committed at most once in as many seconds as it has of this.
+/// A larger file is committed at most once in as many seconds as it has of this, but at least once in a minute.
 const LARGE: u64 = 1024 * 1024;
+const LONGEST_FOR_LARGE: u64 = 60;
 
 /// What a sync has committed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,15 +114,15 @@ pub(crate) struct LoopWatch {
     remembered: Option<Instant>,
     /// Until when no program is suspected, and how often one was in vain.
     pardon: (Option<Instant>, u32),
-    /// The large file that was committed, and when it may be again.
-    large: Option<(String, Instant)>,
+    /// Until when nothing is committed after a large file, and what the state says meanwhile.
+    large: Option<(Instant, String)>,
 }
 
 #[derive(Debug, Default, PartialEq)]
 enum LoopPace {
     #[default]
     Free,
-    /// Whether the writer of this file falls silent.
+    /// Whether the writer falls silent, and what the state says meanwhile.
     Suspected(Instant, String),
     /// A loop, until when it waits, and its notice.
     Slowed { until: Instant, notice: String },
@@ -129,11 +130,25 @@ enum LoopPace {
 
 /// Why changes are not looked at yet.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Pause {
-    /// A loop was found.
-    Loop(Hindrance),
-    /// The file was committed a short time ago, or may be about to be written again.
-    Writing(String),
+pub(crate) struct Pause {
+    /// What the state says.
+    pub(crate) hindrance: Hindrance,
+    /// The remote is asked all the same.
+    pub(crate) may_fetch: bool,
+}
+
+impl Pause {
+    fn new(reason: GitReason, why: &str) -> Self {
+        Self {
+            hindrance: Hindrance {
+                kind: HindranceKind::NotPushing,
+                reason,
+                why: why.to_owned(),
+                next: None,
+            },
+            may_fetch: false,
+        }
+    }
 }
 
 impl LoopWatch {
@@ -166,10 +181,13 @@ impl LoopWatch {
     fn committed(&mut self, times: SyncTimes, files: &CommittedFiles) -> Option<String> {
         let (name, size) = &files.largest;
         self.large = (*size > LARGE).then(|| {
-            (
-                name.clone(),
-                times.ended + Duration::from_secs(size / LARGE),
-            )
+            let (seconds, count) = ((size / LARGE).min(LONGEST_FOR_LARGE), size / LARGE);
+            let wait = Duration::from_secs(seconds);
+            let time = clock_time(times.wall.1 + wait);
+            let why = format!(
+                "{name} has {count} MiB and is committed at most once in {seconds} s; changes wait until {time}"
+            );
+            (times.ended + wait, why)
         });
         self.forget_old(times.ended);
         let is_back = self.trees.contains(&files.tree);
@@ -215,7 +233,13 @@ impl LoopWatch {
         self.slowed = 0;
         let is_pardoned = self.pardon.0.is_some_and(|until| times.ended < until);
         self.pace = match self.is_suspect(times.ended) && !is_pardoned {
-            true => LoopPace::Suspected(times.ended + PAUSE, files.shown.clone()),
+            true => {
+                let (file, time) = (&files.shown, clock_time(times.wall.1 + PAUSE));
+                let why = format!(
+                    "{file} was written again at once after each of the last syncs; changes wait until {time}"
+                );
+                LoopPace::Suspected(times.ended + PAUSE, why)
+            }
             false => LoopPace::Free,
         };
         None
@@ -317,6 +341,7 @@ impl LoopWatch {
 
     /// Somebody asks for a sync.
     pub(crate) fn hurry(&mut self, now: Instant) {
+        self.large = None;
         match &mut self.pace {
             LoopPace::Free => {}
             LoopPace::Suspected(until, _) | LoopPace::Slowed { until, .. } => *until = now,
@@ -326,21 +351,19 @@ impl LoopWatch {
     /// Why changes wait.
     pub(crate) fn pause(&self, now: Instant) -> Option<Pause> {
         match &self.pace {
-            LoopPace::Slowed { until, notice, .. } if *until > now => {
-                return Some(Pause::Loop(Hindrance {
-                    kind: HindranceKind::NotPushing,
-                    reason: GitReason::Loop,
-                    why: notice.clone(),
-                    next: None,
-                }));
+            LoopPace::Slowed { until, notice } if *until > now => {
+                return Some(Pause::new(GitReason::Loop, notice));
             }
-            LoopPace::Suspected(until, file) if *until > now => {
-                return Some(Pause::Writing(file.clone()));
+            LoopPace::Suspected(until, why) if *until > now => {
+                return Some(Pause::new(GitReason::Paced, why));
             }
             _ => {}
         }
-        let (name, until) = self.large.as_ref()?;
-        (*until > now).then(|| Pause::Writing(name.clone()))
+        let (_, why) = self.large.as_ref().filter(|(until, _)| *until > now)?;
+        Some(Pause {
+            may_fetch: true,
+            ..Pause::new(GitReason::Paced, why)
+        })
     }
 
     /// When the pause is over.
@@ -349,8 +372,15 @@ impl LoopWatch {
             LoopPace::Free => None,
             LoopPace::Suspected(until, _) | LoopPace::Slowed { until, .. } => Some(*until),
         };
-        until.max(self.large.as_ref().map(|(_, until)| *until))
+        until.max(self.large.as_ref().map(|(until, _)| *until))
     }
+}
+
+/// The time of day, as the log has it: `10:02:05`.
+fn clock_time(since_1970: Duration) -> String {
+    let seconds = since_1970.as_secs() % 86_400;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}", seconds % 60)
 }
 
 fn notice(files: &CommittedFiles, hooks: &[String], returns: bool) -> String {
@@ -621,10 +651,8 @@ mod tests {
         }
         let after = |played: &Played, millis| played.instant(played.now + SYNC + millis);
         let now = after(&played, 1000);
-        let Some(Pause::Loop(hindrance)) = played.watch.pause(now) else {
-            panic!("it is slowed");
-        };
-        assert_eq!(hindrance.reason, GitReason::Loop);
+        let pause = played.watch.pause(now).expect("it is slowed");
+        assert_eq!(pause.hindrance.reason, GitReason::Loop);
         assert!(!played.watch.is_news(now), "that may be the echo");
         let now = after(&played, 3000);
         assert!(played.watch.is_news(now), "this is a person");
@@ -737,10 +765,22 @@ mod tests {
         };
         watch.ended(times, SyncDone::default(), Some(&files));
         let second = Duration::from_secs(1);
-        let expected = Some(Pause::Writing(".beads/big.jsonl".to_owned()));
-        assert_eq!(watch.pause(now + second * 15), expected);
+        let pause = watch.pause(now + second * 15).expect("it waits");
+        let why = ".beads/big.jsonl has 16 MiB and is committed at most once in 16 s; changes wait until 13:46:56";
+        assert_eq!(
+            pause,
+            Pause {
+                may_fetch: true,
+                ..Pause::new(GitReason::Paced, why)
+            }
+        );
         assert_eq!(watch.pause(now + second * 16), None);
         assert_eq!(watch.wakes(), Some(now + second * 16));
+        files.largest.1 = 90 * LARGE;
+        watch.ended(times, SyncDone::default(), Some(&files));
+        assert_eq!(watch.wakes(), Some(now + second * 60));
+        watch.hurry(now);
+        assert_eq!(watch.pause(now), None);
         files.largest.1 = LARGE;
         watch.ended(times, SyncDone::default(), Some(&files));
         assert_eq!(watch.pause(now), None);

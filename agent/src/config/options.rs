@@ -43,7 +43,7 @@ pub(crate) struct Policy {
         skip_serializing_if = "Option::is_none"
     )]
     pub(crate) debounce: Option<Duration>,
-    /// The time between two fetches of a database through git [default: 10s while the remote moves, at last 5m]
+    /// The time between two fetches of a database through git [default: 10s while the remote moves, up to 5m when it is quiet]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_FETCH_INTERVAL")]
     #[arg(display_order = 9)]
     #[serde(
