@@ -31,6 +31,8 @@ const ROW: u32 = 3;
 const LONG_ROW: (u32, Duration) = (30, Duration::from_secs(120));
 /// A tree that comes back so long after the last one that did is a toggle, and no loop.
 const RETURN: Duration = Duration::from_secs(120);
+/// Trees that come back so soon after each other need no pull to be a loop.
+const QUICK: Duration = Duration::from_secs(5);
 /// How many trees are remembered.
 const TREES: usize = 8;
 /// How long a suspicion keeps a sync waiting, from the end of the last one. A program that writes from time to time is
@@ -203,8 +205,13 @@ impl LoopWatch {
         self.echoes = count(self.echoes, is_echo);
         self.answers = if is_echo { self.answers } else { 0 } + u32::from(is_answer);
         self.since = self.since.filter(|_| is_echo).or(Some(times.ended));
-        self.returns = count(self.returns, is_back && is_answer);
-        if self.returns > 0 {
+        // Two forms answer to each other: at once, or each after a pull.
+        let is_quick = self
+            .returned
+            .is_none_or(|at| times.ended.saturating_duration_since(at) <= QUICK);
+        let follows = is_answer || has_pulled || is_quick;
+        self.returns = count(self.returns, is_back && follows);
+        if is_back {
             self.returned = Some(times.ended);
         }
         if !is_echo && matches!(self.pace, LoopPace::Suspected(..)) {
