@@ -18,6 +18,7 @@ etcd etcd-server
 etcdctl etcd-client
 flock util-linux
 git git
+git-lfs git-lfs
 gzip gzip
 hostname hostname
 jq jq
