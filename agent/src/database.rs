@@ -29,11 +29,11 @@ const QUIET: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Due {
     tick: Instant,
-    /// A time between two ticks at which there is something to do.
-    wake: Option<Instant>,
+    /// A time between two ticks at which there is something to do. In a box, as `changes`: most databases have none.
+    wake: Option<Box<Instant>>,
     change: Option<Instant>,
     /// The first and the last of the changes that came without a pause.
-    changes: Option<(Instant, Instant)>,
+    changes: Option<Box<(Instant, Instant)>>,
     retry: Option<Instant>,
     retries: u32,
 }
@@ -52,7 +52,7 @@ impl Due {
 
     /// The earliest time of all reasons.
     pub(crate) fn at(&self) -> Instant {
-        [self.change, self.retry, self.wake]
+        [self.change, self.retry, self.wake.as_deref().copied()]
             .into_iter()
             .flatten()
             .fold(self.tick, Instant::min)
@@ -65,7 +65,7 @@ impl Due {
             _ if is_due(self.retry) && self.retries > 0 => "retry",
             _ if is_due(self.retry) => "lock went away",
             _ if is_due(self.change) => "change",
-            _ if is_due(self.wake) => "its time",
+            _ if is_due(self.wake.as_deref().copied()) => "its time",
             _ => "interval",
         }
     }
@@ -84,8 +84,9 @@ impl Due {
 
     fn wait_after_change(&mut self, now: Instant) -> Duration {
         let is_on = |(_, last): &(Instant, Instant)| now.saturating_duration_since(*last) < QUIET;
-        let (first, _) = self.changes.filter(is_on).unwrap_or((now, now));
-        self.changes = Some((first, now));
+        let last = self.changes.as_deref().copied();
+        let (first, _) = last.filter(is_on).unwrap_or((now, now));
+        self.changes = Some(Box::new((first, now)));
         match now.saturating_duration_since(first) < BURST {
             true => DEBOUNCE.0,
             false => DEBOUNCE.1,
@@ -94,7 +95,7 @@ impl Due {
 
     /// There is something to do at this time, whatever the ticks are.
     pub(crate) fn wake_at(&mut self, at: Option<Instant>) {
-        self.wake = at;
+        self.wake = at.map(Box::new);
     }
 
     /// Somebody asks for a cycle while one runs: another one follows.

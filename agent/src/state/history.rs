@@ -23,12 +23,17 @@ pub(crate) struct StateHistory {
     pub(crate) since_wall: StartedAt,
     /// When the log was last told.
     said: Instant,
-    /// When the agent has last pushed, in Unix seconds.
-    pub(crate) last_push: Option<i64>,
-    /// When the remote has last told where it is, in Unix seconds.
-    pub(crate) as_of: Option<i64>,
+    /// What is known of the remote. In a box: most of 10,000 databases may have none.
+    remote: Option<Box<RemoteTimes>>,
     /// How many cycles failed, by their reason. `None`: none did.
     pub(crate) failures: Option<Arc<FailureCounts>>,
+}
+
+/// In Unix seconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct RemoteTimes {
+    last_push: Option<i64>,
+    as_of: Option<i64>,
 }
 
 /// How many cycles failed, by their reason.
@@ -46,19 +51,24 @@ impl StateHistory {
             since: now,
             since_wall: wall,
             said: now,
-            last_push: None,
-            as_of: None,
+            remote: None,
             failures: None,
         }
     }
 
     /// Counts what a cycle has brought: a push, an answer of the remote, or a failure.
     pub(crate) fn count(&mut self, outcome: &Outcome, wall: StartedAt) {
-        if matches!(outcome, Outcome::Synced(report) if report.has_pushed) {
-            self.last_push = Some(wall.0.as_secs());
-        }
-        if matches!(outcome, Outcome::Synced(report) if report.has_asked) {
-            self.as_of = Some(wall.0.as_secs());
+        if let Outcome::Synced(report) = outcome
+            && (report.has_pushed || report.has_asked)
+        {
+            let remote = self.remote.get_or_insert_default();
+            let now = Some(wall.0.as_secs());
+            if report.has_pushed {
+                remote.last_push = now;
+            }
+            if report.has_asked {
+                remote.as_of = now;
+            }
         }
         if let Some(reason) = outcome.failure() {
             let failures = Arc::make_mut(self.failures.get_or_insert_default());
@@ -70,6 +80,16 @@ impl StateHistory {
             };
             *failures.entry(reason).or_default() += 1;
         }
+    }
+
+    /// When the agent has last pushed, in Unix seconds.
+    pub(crate) fn last_push(&self) -> Option<i64> {
+        self.remote.as_ref()?.last_push
+    }
+
+    /// When the remote has last told where it is, in Unix seconds.
+    pub(crate) fn as_of(&self) -> Option<i64> {
+        self.remote.as_ref()?.as_of
     }
 
     /// The database is in this state now. Returns whether the log has to be told: the word or the reason is another.

@@ -259,5 +259,5 @@ fn failures_are_counted_by_a_bounded_number_of_reasons() {
     };
     let mut history = StateHistory::new(now, wall);
     history.count(&Outcome::Synced(pushed), wall);
-    assert_eq!((history.last_push, history.failures), (Some(7), None));
+    assert_eq!((history.last_push(), history.failures), (Some(7), None));
 }
