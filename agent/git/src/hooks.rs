@@ -12,6 +12,24 @@ use crate::{
     GitOutput, GitReason, HookRun, Part, Repository, Stop, SyncMessage, escaped, say, to_type,
 };
 
+/// The hooks that a sync, or a git of it, could start.
+pub(crate) const OF_A_SYNC: [&str; 14] = [
+    "pre-commit",
+    "pre-merge-commit",
+    "prepare-commit-msg",
+    "commit-msg",
+    "post-commit",
+    "post-index-change",
+    "reference-transaction",
+    "pre-rebase",
+    "post-rewrite",
+    "post-checkout",
+    "post-merge",
+    "pre-push",
+    "pre-auto-gc",
+    "fsmonitor-watchman",
+];
+
 /// Whether there may be such a hook: in the directory of hooks, or in the settings.
 pub(crate) fn may_be_there(repository: &Repository, hook: &str) -> Result<bool, Stop> {
     let settings = repository.settings()?;

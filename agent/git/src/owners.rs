@@ -18,29 +18,12 @@ use nix::errno::Errno;
 use nix::unistd::{User, geteuid};
 use serde::{Deserialize, Serialize};
 
+use crate::hooks::OF_A_SYNC;
 use crate::known::expanded;
 use crate::{
     Git, GitReason, GitSettings, Part, Repository, Stop, SyncRequest, as_path, nul_separated,
     signing, to_type, turn,
 };
-
-/// The hooks that a sync could start.
-const HOOKS: [&str; 14] = [
-    "pre-commit",
-    "pre-merge-commit",
-    "prepare-commit-msg",
-    "commit-msg",
-    "post-commit",
-    "post-index-change",
-    "reference-transaction",
-    "pre-rebase",
-    "post-rewrite",
-    "post-checkout",
-    "post-merge",
-    "pre-push",
-    "pre-auto-gc",
-    "fsmonitor-watchman",
-];
 
 /// A file that leads to a directory is not longer.
 const LONGEST: u64 = 16 * 1024;
@@ -187,7 +170,7 @@ fn asked(repository: &Repository, led_to: &LedTo) -> Vec<(PathBuf, GitUse)> {
     let configs = configs.chain(led_to.included.iter().cloned());
     asked.extend(configs.map(|file| (file, GitUse::Reads)));
     asked.push((led_to.hooks.clone(), GitUse::RunsFrom));
-    let hooks = HOOKS.iter().map(|hook| led_to.hooks.join(hook));
+    let hooks = OF_A_SYNC.iter().map(|hook| led_to.hooks.join(hook));
     let hooks = hooks.filter(|hook| fs::symlink_metadata(hook).is_ok());
     asked.extend(hooks.map(|hook| (hook, GitUse::Runs)));
     // What signs for this sync lies there.

@@ -19,6 +19,7 @@ use std::path::{Component, Path, PathBuf};
 use nix::unistd::{Uid, User};
 
 use crate::entries::Difference;
+use crate::hooks::OF_A_SYNC;
 use crate::{
     GitReason, Part, Repository, Stop, Upstream, as_path, escaped, known, nul_separated, records,
     to_type, typed_all,
@@ -238,26 +239,8 @@ fn is_of_lefthook(path: &str) -> bool {
     OF_LEFTHOOK.contains(&end) && ["lefthook", ".lefthook", ".config/lefthook"].contains(&stem)
 }
 
-/// The hooks of a repository that is worked in.
-const HOOKS: [&str; 15] = [
-    "applypatch-msg",
-    "commit-msg",
-    "fsmonitor-watchman",
-    "post-applypatch",
-    "post-checkout",
-    "post-commit",
-    "post-index-change",
-    "post-merge",
-    "post-rewrite",
-    "pre-applypatch",
-    "pre-auto-gc",
-    "pre-commit",
-    "pre-merge-commit",
-    "pre-push",
-    "pre-rebase",
-];
-/// More of them.
-const MORE_HOOKS: [&str; 2] = ["prepare-commit-msg", "reference-transaction"];
+/// The hooks that `git am` alone starts, beside those of a sync.
+const OF_MAIL: [&str; 3] = ["applypatch-msg", "post-applypatch", "pre-applypatch"];
 
 impl Guarded {
     fn of(repository: &Repository) -> Result<Self, Stop> {
@@ -328,7 +311,7 @@ impl Guarded {
         }
         for dir in dirs {
             self.add(&dir, Role::Program, setting);
-            for name in HOOKS.iter().chain(&MORE_HOOKS) {
+            for name in OF_A_SYNC.iter().chain(&OF_MAIL) {
                 self.add_hook(&dir.join(name), setting);
             }
             for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {

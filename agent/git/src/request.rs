@@ -73,8 +73,17 @@ impl SyncRequest {
     /// A request to tidy up the repository around a database.
     pub fn to_tidy(dir: PathBuf, upkeep: Upkeep, timeout: Duration) -> Self {
         Self {
-            dir,
             allow_worktree: true,
+            upkeep: Some(upkeep),
+            ..Self::to_measure(dir, timeout)
+        }
+    }
+
+    /// A request of which nothing else is known, and that asks no remote.
+    fn to_measure(dir: PathBuf, timeout: Duration) -> Self {
+        Self {
+            dir,
+            allow_worktree: false,
             any_owner: false,
             network: Network::Leave,
             timeout,
@@ -84,7 +93,7 @@ impl SyncRequest {
             only_fetch: false,
             contents: false,
             is_once: false,
-            upkeep: Some(upkeep),
+            upkeep: None,
             is_timed: false,
             begun: None,
         }
@@ -121,20 +130,8 @@ impl SyncRequest {
     #[cfg(test)]
     pub(crate) fn for_tests(dir: &std::path::Path) -> Self {
         Self {
-            dir: dir.to_owned(),
-            allow_worktree: false,
             any_owner: true,
-            network: Network::Leave,
-            timeout: Duration::from_secs(60),
-            own_files: Vec::new(),
-            looked: None,
-            known: None,
-            only_fetch: false,
-            contents: false,
-            is_once: false,
-            upkeep: None,
-            is_timed: false,
-            begun: None,
+            ..Self::to_measure(dir.to_owned(), Duration::from_secs(60))
         }
     }
 

@@ -34,6 +34,16 @@ fn left(name: &'static str, set_up: &str, there: &str, path: &str, source: &str)
 
 const HOOK: &str = "evil .beads/hooks/pre-commit";
 
+/// A program that comes in where the place is a fork.
+const OF_A_FORK: Row = Row {
+    state: "behind",
+    why: &["a pull would change .githooks/pre-commit, which git runs here (core.hooksPath)"],
+    next: "git -C TOP pull --no-rebase --no-edit origin refs/heads/main && git -C TOP pull --no-rebase --no-edit fork refs/heads/main && git -C TOP push",
+    typed: "[ ! -e ~/ran ]; advised",
+    truth: "has ../fork.git main",
+    ..Row::TYPED
+};
+
 #[test]
 fn a_hook_that_comes_with_a_pull_is_left_to_a_person() {
     play(&[
@@ -296,12 +306,7 @@ fn whatever_way_the_files_come_in() {
                  there 'evil .githooks/pre-commit'; append bd-21"
             )
             .leak(),
-            state: "behind",
-            why: &["a pull would change .githooks/pre-commit, which git runs here (core.hooksPath)"],
-            next: "git -C TOP pull --no-rebase --no-edit origin refs/heads/main && git -C TOP pull --no-rebase --no-edit fork refs/heads/main && git -C TOP push",
-            typed: "[ ! -e ~/ran ]; advised",
-            truth: "has ../fork.git main",
-            ..Row::TYPED
+            ..OF_A_FORK
         },
         Row {
             name: "from the fork, by another machine",
@@ -310,12 +315,7 @@ fn whatever_way_the_files_come_in() {
                  git clone -q ../fork.git ../c; (cd ../c; evil .githooks/pre-commit; git add -A; git commit -qm c; git push -q)"
             )
             .leak(),
-            state: "behind",
-            why: &["a pull would change .githooks/pre-commit, which git runs here (core.hooksPath)"],
-            next: "git -C TOP pull --no-rebase --no-edit origin refs/heads/main && git -C TOP pull --no-rebase --no-edit fork refs/heads/main && git -C TOP push",
-            typed: "[ ! -e ~/ran ]; advised",
-            truth: "has ../fork.git main",
-            ..Row::TYPED
+            ..OF_A_FORK
         },
         Row {
             name: "a submodule that goes on has its files as they were",
