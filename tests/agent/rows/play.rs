@@ -91,6 +91,9 @@ hook() { mkdir -p "$1/hooks"; printf '#!/bin/sh\n%s\n' "$3" >"$1/hooks/$2"; chmo
 advised() { sh -c "$NEXT"; }
 "#;
 
+/// What is set up for all of the machine, such as git-lfs, is not there.
+const OWN: [(&str, &str); 1] = [("GIT_CONFIG_NOSYSTEM", "1")];
+
 /// Plays the rows that this run tries, and names all that fail. All rows (`ROWS_STRIDE=1`) are played with each git.
 #[track_caller]
 pub fn play(rows: &[Row]) {
@@ -193,6 +196,7 @@ impl Played {
         command
             .current_dir(self.top())
             .env("PATH", &self.path)
+            .envs(OWN)
             .env("GIT_EDITOR", "true")
             .env("NEXT", next);
         run(command).into()
@@ -202,7 +206,7 @@ impl Played {
     pub fn agent(&self, args: &[&str]) -> Command {
         let mut command = self.scene.agent(&["--db"]);
         command.arg(self.top().join(".beads")).args(args);
-        command.env("PATH", &self.path);
+        command.env("PATH", &self.path).envs(OWN);
         command
     }
 
@@ -221,7 +225,7 @@ impl Played {
             mortal.args(nobody).arg(program).args(command.get_args());
             command = mortal;
         }
-        command.env("PATH", &self.path);
+        command.env("PATH", &self.path).envs(OWN);
         let ended = Ended::from(run(command));
         let log = Self::log_of(database);
         let line = log.lines().rev().find_map(|line| {
@@ -243,7 +247,7 @@ impl Played {
     pub fn cycle_of(&self, dir: &str) -> String {
         let dir = self.scene.path().join(dir);
         let mut command = self.scene.agent(&["--once", "--allow-worktree", "--db"]);
-        command.arg(&dir).env("PATH", &self.path);
+        command.arg(&dir).env("PATH", &self.path).envs(OWN);
         let ended = Ended::from(run(command));
         let log = fs::read(dir.join("daemon.log")).unwrap_or_default();
         format!("{}\n{ended:?}", String::from_utf8_lossy(&log))
