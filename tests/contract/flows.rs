@@ -170,7 +170,7 @@ fn a_merge_of_record_files() {
             ),
             (
                 "setup-git",
-                r#"git init -q; own() { sed -e "s|$(command -v beadlock)|BEADLOCK|" -e 's/(git [0-9].*)/(git VERSION)/'; }; beadlock setup git --local | own; git config --local --get-regexp 'merge.*' | own; beadlock setup git --local | own"#,
+                r#"git init -q; own() { sed -e 's/\.driver .*/.driver …/' -e 's/(git [0-9].*)/(git VERSION)/'; }; beadlock setup git --local | own; git config --local --get-regexp 'merge.*' | own; beadlock setup git --local | own"#,
             ),
             ("setup-git-outside", "beadlock setup git --local"),
         ],
