@@ -461,6 +461,36 @@ fn what_is_ignored_on_purpose_has_no_effect() {
     ]);
 }
 
+/// How a repository keeps its objects is git's own matter.
+#[test]
+fn objects_may_be_kept_in_any_way() {
+    play(&[
+        Row {
+            name: "sha256",
+            set_up: "rm -rf .git ../r.git ../b; git init -q --bare --object-format=sha256 ../r.git; git init -q --object-format=sha256; \
+                     git remote add origin \"$(cd .. && pwd)/r.git\"; git add -A; git commit -qm first; git push -qu origin main; git clone -q ../r.git ../b; \
+                     there 'append bd-14'; append bd-13",
+            truth: "at_place; both bd-13 bd-14; [ $(git rev-parse HEAD | wc -c) = 65 ]",
+            ..Row::SYNCED
+        },
+        Row {
+            name: "a partial clone",
+            set_up: "git -C ../r.git config uploadpack.allowFilter true; rm -rf .git; \
+                     git clone -q --no-checkout --filter=blob:none \"file://$(cd .. && pwd)/r.git\" ../p; mv ../p/.git .; git reset -q; \
+                     there 'append bd-14'; append bd-13",
+            truth: "at_place; both bd-13 bd-14; git config remote.origin.promisor",
+            ..Row::SYNCED
+        },
+        Row {
+            name: "alternates",
+            set_up: "rm -rf .git; git clone -q --no-checkout --shared \"$(cd .. && pwd)/r.git\" ../p; mv ../p/.git .; git reset -q; \
+                     there 'append bd-14'; append bd-13",
+            truth: "at_place; both bd-13 bd-14; [ -s .git/objects/info/alternates ]",
+            ..Row::SYNCED
+        },
+    ]);
+}
+
 /// What git-lfs stores elsewhere arrives there by the hook of the person's.
 #[test]
 fn git_lfs_is_used_where_it_is_installed() {
