@@ -49,11 +49,11 @@ fn two_agents_and_three_people_converge() {
 }
 
 /// Three clones with an agent each and programs that know nothing of each other; the agents are killed at any time. No
-/// record is lost or there twice, no reader sees less than the whole file, and all comes together. A minute; `make soak`
+/// record is lost or there twice, no reader sees less than the whole file, and all comes together. Half a minute; `make soak`
 /// lets it run for `SOAK_MINUTES`.
 #[test]
 fn three_clones_with_programs_that_write_keep_every_record() {
-    let time = soak().unwrap_or(Duration::from_secs(60));
+    let time = soak().unwrap_or(Duration::from_secs(30));
     let tools = Tools::new(Dice::seed("SOAK_SEED"));
     tools.run(time);
     let settled = histories::settle(&tools);
