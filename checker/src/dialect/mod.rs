@@ -237,9 +237,13 @@ impl Record {
         self.lock().common().started_at
     }
 
-    /// What names this one claim: `beadlock.id`, or `request_id`. `None`: it has no name of its own.
+    /// What names this one claim: `beadlock.id`, or `request_id`. `None`: it has no name of its own, or one that does not
+    /// look like an id. People paste ids into shells, so text that a shell could take for a command or an option is none.
     pub fn id(&self) -> Option<&str> {
-        self.lock().common().id
+        self.lock()
+            .common()
+            .id
+            .filter(|id| tower::request_id_is_fit(id) && !id.starts_with('-'))
     }
 
     /// The address of what the lock is held for, such as a CI run: `beadlock.about`. Untrusted, and of any kind.

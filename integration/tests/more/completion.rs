@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use beadlock_testkit::{Ended, PATIENCE, Terminal, run, tool};
 
-use crate::typed::{a_tree, complete, id, lines, setting};
+use crate::typed::{HOSTILE, a_tree, complete, id, lines, setting};
 
 #[test]
 fn zsh_completes_commands_targets_and_ids() {
@@ -80,4 +80,38 @@ fn fish_completes_commands_targets_and_ids() {
     until("beadlock hold file:n", &["file:notes.json"]);
     until("beadlock break --id ", &[&id]);
     until("beadlock release --id ", &[&id]);
+}
+
+/// `complete -C` shows names without quotes. What a tab puts into the line has them.
+#[test]
+fn fish_quotes_what_others_have_named() {
+    let Some(fish) = tool("fish") else { return };
+    let scene = a_tree();
+    fs::create_dir(scene.file("home")).unwrap();
+    let mut shell = Terminal::start(
+        &scene,
+        &[
+            "/usr/bin/env",
+            "HOME=home",
+            fish.to_str().unwrap(),
+            "--no-config",
+            "--interactive",
+        ],
+    );
+    let show = "beadlock completions fish | source; bind \\cx 'commandline > line'; bind \\cu kill-whole-line";
+    let line = (
+        "beadlock status x",
+        format!("beadlock status {}/", fish_quoted(HOSTILE)),
+    );
+    complete(&scene, &mut shell, show, &[line]);
+}
+
+/// As fish puts a name into the line.
+fn fish_quoted(name: &str) -> String {
+    name.chars()
+        .flat_map(|c| {
+            let special = "$(){}".contains(c).then_some('\\');
+            special.into_iter().chain([c])
+        })
+        .collect()
 }

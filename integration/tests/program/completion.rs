@@ -12,7 +12,7 @@ use beadlock_testkit::wait::fastest;
 use beadlock_testkit::{Ended, PATIENCE, Scene, run, tool};
 
 use crate::terminal::Terminal;
-use typed::{a_tree, complete, id, lines};
+use typed::{HOSTILE, a_tree, complete, id, lines};
 
 #[test]
 fn bash_completes_commands_targets_and_ids() {
@@ -71,6 +71,7 @@ fn targets_are_databases_locks_names_and_directories() {
         "project/",
         "run/",
         "state/",
+        &format!("{HOSTILE}/"),
         "tower:app-prod",
         "beads:",
         "lock:",
@@ -179,4 +180,33 @@ fn only_the_scripts_get_an_answer() {
         );
     }
     scene.run(&["completions", "tcsh"]).expect(2, &["tcsh"]);
+}
+
+/// Others write the file, and people paste the id: text that is not one is not offered, and stands in no line to type.
+#[test]
+fn an_id_that_does_not_look_like_one_is_not_offered() {
+    let scene = a_tree();
+    scene.claim("importer", std::process::id() as i32);
+    for id in [
+        "$(touch${IFS}ran)",
+        "--even-if-live",
+        "a b",
+        "a;b",
+        "'",
+        "\u{202e}x",
+        "",
+    ] {
+        let mut record: serde_json::Value = serde_json::from_str(&scene.lock_text()).unwrap();
+        record["beadlock"]["id"] = id.into();
+        fs::write(scene.lock(), record.to_string()).unwrap();
+        let status = scene.run(&["status", "-v"]).expect(0, &[]);
+        assert!(
+            id.is_empty() || !status.out.contains(&format!("--id {id}")),
+            "{}",
+            status.out
+        );
+        let name = self::id(&scene);
+        assert!(name.starts_with("sha256:"), "{name}");
+        until_answer(&scene, &["beadlock", "release", "--id", ""], &[&name]);
+    }
 }

@@ -27,9 +27,13 @@ _beadlock() {
     word=${words[last]}
     [[ -n $breaks ]] && word=${word%"${word##*["$breaks"]}"} || word=
     COMPREPLY=()
+    # A word that is quoted already is left to bash. The program would compare its quotes with the names.
+    printf -v candidate %q "${words[last]}"
+    [[ -z ${words[last]} || $candidate == "${words[last]}" ]] || return
     while IFS= read -r candidate; do
         [[ -n $candidate ]] || continue
-        [[ $candidate != *[[:space:]]* ]] || printf -v candidate %q "$candidate"
+        # bash puts a candidate into the line as it is, and others may have chosen the name.
+        printf -v candidate %q "$candidate"
         COMPREPLY+=("${candidate#"$word"}")
     done < <(
         _CLAP_IFS=$'\n' _CLAP_COMPLETE_INDEX=$last BEADLOCK_COMPLETE=bash beadlock -- "${words[@]}" 2>/dev/null

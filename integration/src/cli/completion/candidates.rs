@@ -94,7 +94,7 @@ impl Candidates {
                     .into_iter()
                     .map(OsString::from),
             );
-            found.extend(paths(&self.cwd, typed, true));
+            found.extend(paths(&self.cwd, typed, true).into_iter().map(no_option));
         }
         for scheme in Scheme::ALL {
             found.extend(self.names(scheme));
@@ -171,6 +171,17 @@ fn candidates(typed: &OsStr, found: Vec<OsString>) -> Vec<CompletionCandidate> {
         .enumerate()
         .map(|(at, name)| CompletionCandidate::new(name).display_order(Some(at)))
         .collect()
+}
+
+/// A path that is not taken for an option or for `SCHEME:`.
+fn no_option(path: OsString) -> OsString {
+    let first = path.as_bytes().split(|byte| *byte == b'/').next();
+    let first = first.unwrap_or_default();
+    if first.starts_with(b"-") || first.contains(&b':') {
+        [OsStr::new("./"), &path].into_iter().collect()
+    } else {
+        path
+    }
 }
 
 /// The directory of a path with its slash, and the name that is begun behind it.

@@ -12,10 +12,14 @@ pub fn a_tree() -> Scene {
     for dir in ["project/.beads", "project/src", "state", "locks"] {
         fs::create_dir_all(scene.file(dir)).unwrap();
     }
+    fs::create_dir(scene.file(HOSTILE)).unwrap();
     fs::write(scene.file("locks/app-prod.lock"), "{}").unwrap();
     fs::write(scene.file("notes.json"), "{}").unwrap();
     scene
 }
+
+/// The name of a directory that a shell would run as a command, if completion put it into the line as it is.
+pub const HOSTILE: &str = "x$(touch${IFS}ran)`touch${IFS}ran`";
 
 /// The folder with the program first in PATH, and the lock directory.
 pub fn setting(scene: &Scene) -> String {
@@ -30,7 +34,7 @@ pub fn setting(scene: &Scene) -> String {
 }
 
 /// What is typed, and the line that a tab makes of it.
-const LINES: [(&str, &str); 8] = [
+const LINES: [(&str, &str); 9] = [
     ("beadlock sta", "beadlock status "),
     ("beadlock hold --wait-", "beadlock hold --wait-group "),
     ("beadlock hold proj", "beadlock hold project/"),
@@ -39,6 +43,10 @@ const LINES: [(&str, &str); 8] = [
     ("beadlock hold mem", "beadlock hold memory:"),
     ("beadlock hold memory:st", "beadlock hold memory:state/"),
     ("beadlock help tow", "beadlock help tower "),
+    (
+        "beadlock status x",
+        r"beadlock status x\$\(touch\$\{IFS\}ran\)\`touch\$\{IFS\}ran\`/",
+    ),
 ];
 
 /// Types each line and a tab, until the shell has made of it what it should. `show` makes the shell write its line to
@@ -69,6 +77,14 @@ pub fn complete(scene: &Scene, shell: &mut Terminal, show: &str, lines: &[(&str,
                 shell.seen()
             );
         }
+    }
+    // A name that others chose stays a name.
+    for typed in ["beadlock status x", "beadlock status ./x", "beadlock log x"] {
+        let _ = fs::remove_file(scene.file("after"));
+        shell.type_in(&format!("\u{15}{typed}\t\n"));
+        shell.type_in("\u{15}touch after\n");
+        shell.until("the line has run", || scene.file("after").exists());
+        assert!(!scene.file("ran").exists(), "{typed}\n{}", shell.seen());
     }
     // An empty line and the end.
     shell.type_in("\u{15}exit\n");
