@@ -10,6 +10,7 @@ use std::time::Duration;
 use std::{fs, future::pending, iter};
 
 use beadlock_checker::GateLoss;
+use beadlock_checker::internal::children::{OwnChild, starting};
 use beadlock_checker::internal::log_line::Event;
 use beadlock_checker::internal::process::{self, Stat};
 use beadlock_checker::internal::runner::{Ended, Order};
@@ -220,6 +221,7 @@ pub(crate) struct Place<'a> {
 #[derive(Debug)]
 pub(crate) struct Runner {
     child: Child,
+    own: OwnChild,
     /// Its end tells the runner that the cycle is over.
     words: BufReader<ChildStderr>,
 }
@@ -229,6 +231,7 @@ impl Runner {
     pub(crate) async fn end(mut self) {
         drop(self.words);
         let _ = tokio::time::timeout(RUNNER_END, self.child.wait()).await;
+        drop(self.own);
     }
 }
 
@@ -267,9 +270,10 @@ pub(crate) async fn run(
     }
     runner.stdout(Stdio::piped()).stderr(Stdio::piped());
     // In a thread: the new process closes what the agent has open, and a hanging file system delays that.
-    let spawned = spawn_blocking(|| tokio::process::Command::from(runner).spawn()).await;
-    let mut runner = match spawned.unwrap_or_else(|fault| Err(fault.into())) {
-        Ok(runner) => runner,
+    let start = || tokio::process::Command::from(runner).spawn();
+    let spawned = spawn_blocking(|| starting(start, |child| child.id().unwrap_or_default())).await;
+    let (mut runner, own) = match spawned.unwrap_or_else(|fault| Err(fault.into())) {
+        Ok(started) => started,
         Err(error) => return (not_started(error), None),
     };
     let Some(words) = runner.stderr.take() else {
@@ -313,6 +317,7 @@ pub(crate) async fn run(
         end,
         Some(Runner {
             child: runner,
+            own,
             words,
         }),
     )

@@ -17,7 +17,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{duration::shown, error::words, escape::escaped, sys};
+use crate::{children::starting, duration::shown, error::words, escape::escaped, sys};
 
 /// Variables that make git work on another repository, index or working tree than those of its working directory.
 pub const MISLEADING: [&str; 17] = [
@@ -94,8 +94,9 @@ fn ask_within<S: AsRef<OsStr>>(
     dir: &Path,
     words: impl IntoIterator<Item = S>,
 ) -> Asked {
-    let mut child = match question(dir, words).spawn() {
-        Ok(child) => child,
+    let mut command = question(dir, words);
+    let (mut child, kept) = match starting(|| command.spawn(), Child::id) {
+        Ok(started) => started,
         // The directory is there, so what is missing is the program.
         Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => {
             return Asked::NoGit;
@@ -108,7 +109,7 @@ fn ask_within<S: AsRef<OsStr>>(
             // With what it has started: its group is its own.
             let _ = kill(Pid::from_raw(-child.id().cast_signed()), Signal::SIGKILL);
             // One that hangs in a file system ends when that answers; it is not waited for.
-            let _ = thread::Builder::new().spawn(move || child.wait());
+            let _ = thread::Builder::new().spawn(move || (child.wait(), kept));
             Asked::Unanswered(why)
         }
     }

@@ -42,6 +42,7 @@ mod address;
 mod audit;
 mod beside;
 mod check;
+mod children;
 mod closed;
 mod database;
 mod deadline;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::{runner, sys};
+use beadlock_checker::internal::{children::starting, runner, sys};
 use beadlock_git::{SyncRequest, Upkeep};
 use beadlock_trust::Owners;
 use nix::sys::signal::{Signal, killpg};
@@ -63,7 +63,7 @@ impl RunningUpkeep {
                 // It ends with this thread, also when the agent is killed.
                 sys::end_with_this_thread(&mut command);
                 sys::inherit(&mut command, reader.into());
-                if let Ok(child) = command.spawn() {
+                if let Ok((child, _kept)) = starting(|| command.spawn(), Child::id) {
                     watch(child, &is_to_end);
                 }
                 has_ended.store(true, Ordering::Relaxed);

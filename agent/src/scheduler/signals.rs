@@ -1,8 +1,14 @@
 //! What the agent is told by signals.
 
 use std::io;
+use std::time::Duration;
 
+use beadlock_checker::internal::children::{gets_orphans, reap_orphans};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::sleep;
+
+/// When orphans are looked at again that could not be collected just now.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +36,10 @@ impl Signals {
     /// When signals cannot be handled.
     pub(crate) fn new() -> io::Result<Self> {
         // A process started with SIGCHLD ignored would never learn how its children end.
-        let _ = signal(SignalKind::child())?;
+        let ended = signal(SignalKind::child())?;
+        if gets_orphans() {
+            tokio::spawn(collect_orphans(ended));
+        }
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -46,6 +55,18 @@ impl Signals {
             _ = self.interrupt.recv() => SignalRequest::End("SIGINT"),
             _ = self.hangup.recv() => SignalRequest::Reload,
             _ = self.user.recv() => SignalRequest::Fetch,
+        }
+    }
+}
+
+/// As the first process of a container, or as a subreaper, the agent is the parent of what others have left behind. A
+/// holder that was killed and that nobody collects would keep its lock.
+async fn collect_orphans(mut ended: Signal) {
+    loop {
+        if reap_orphans() {
+            ended.recv().await;
+        } else {
+            sleep(AGAIN).await;
         }
     }
 }

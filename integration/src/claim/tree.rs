@@ -12,6 +12,7 @@
 use std::ffi::{OsStr, OsString};
 use std::{collections::HashSet, fs};
 
+use beadlock_checker::internal::children::children;
 use beadlock_checker::internal::process::{self, Stat, is_dead_zombie, proc_is_ours};
 use beadlock_checker::internal::sys::{ChildEnd, ended_child};
 use beadlock_checker::internal::system_words;
@@ -254,23 +255,6 @@ fn is_marked(environment: &[u8], token: &str) -> bool {
 
 /// How often children that come anew are killed before there is a pause.
 const KILL_ROUNDS: usize = 200;
-
-/// Our children, of all threads, in the order in which they became ours. `None` where the kernel does not list them, or
-/// by the numbers of another PID namespace.
-pub fn children() -> Option<Vec<i32>> {
-    if !proc_is_ours() {
-        return None;
-    }
-    let mut children = Vec::new();
-    for task in fs::read_dir("/proc/self/task").ok()? {
-        let list = fs::read_to_string(task.ok()?.path().join("children")).ok()?;
-        children.extend(
-            list.split_ascii_whitespace()
-                .filter_map(|pid| pid.parse::<i32>().ok()),
-        );
-    }
-    Some(children)
-}
 
 /// One whose main thread alone has ended looks like a zombie, and lives; one that is gone by now has ended.
 fn has_ended(pid: i32) -> bool {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 
-use beadlock_checker::internal::sys;
+use beadlock_checker::internal::{children, sys};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::{Cli, Command, completion, help, hint, man, merge, patience};
@@ -32,6 +32,8 @@ pub fn run() -> End {
 fn do_what_is_typed(words: &[OsString]) -> End {
     let request = Request::begin();
     sys::ignore_size_limit();
+    // As the first process of a container: a dead holder that nobody else collects would look alive.
+    children::reap_orphans();
     let environment = Environment::read();
     if let Some(request) = HelperRequest::of(words) {
         return helper(request);

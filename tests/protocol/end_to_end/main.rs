@@ -4,6 +4,7 @@
 mod document;
 mod drain;
 mod exit_codes;
+mod first_process;
 mod hindered;
 mod hold_and_check;
 mod killed_at_once;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError, atomic::Ordering};
 use std::time::{Duration, Instant};
 use std::{io, io::Write, os::fd::AsFd, os::unix::net::UnixStream, slice, thread};
 
+use beadlock_checker::internal::children::children;
 use beadlock_checker::internal::process::{self, Stat};
 use beadlock_checker::internal::{facts::boottime, sys};
 use nix::errno::Errno;
@@ -210,7 +211,7 @@ impl Children {
     /// One look at all processes.
     fn scan(&mut self) -> bool {
         let is_first = !std::mem::replace(&mut self.has_looked, true);
-        if self.known.is_empty() && tree::children().is_some_and(|children| children.is_empty()) {
+        if self.known.is_empty() && children().is_some_and(|children| children.is_empty()) {
             return false;
         }
         let all = process::all();
