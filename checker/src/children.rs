@@ -136,6 +136,7 @@ mod tests {
 
     /// One process for all of it: whether orphans fall to it is known of a process alone.
     #[test]
+    #[expect(clippy::zombie_processes, reason = "zombies are what this is about")]
     fn what_nobody_waits_for_is_collected_and_the_status_of_others_stays() {
         let mut before = ended_one();
         reap_orphans();
