@@ -24,6 +24,29 @@ for path in "$PREFIX" "$UNITDIR"; do
     exit 2
 done
 
+there() { # FOLDER: makes what is missing on the way to it
+    [ ! -d "$1" ] || return 0
+    there "$(dirname "$1")"
+    mkdir -m 755 "$1"
+    echo "$1" >>"$made/folders"
+}
+
+# What was begun and not ended leaves nothing.
+undo() {
+    [ ! -e "$made/list" ] || while read -r _ place; do rm -f "$DESTDIR$place.new-$$"; done <"$made/list"
+    [ ! -e "$made/folders" ] || sort -r "$made/folders" | while read -r folder; do rmdir "$folder"; done
+    rm -rf "$made"
+}
+
+made=.
+if [ "$act" = install ]; then
+    made=$(mktemp -d)
+    trap 'set +e; undo' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+fi
+
 # Units and pages name the programs and the libraries where the prefix has them.
 with_prefix() {
     sed "s|/usr/local/|$PREFIX/|g" "$1"
@@ -37,9 +60,13 @@ with_links() {
 }
 
 file() { # MODE SOURCE TARGET
-    target=$DESTDIR$3
-    echo "$act $target"
-    [ "$act" = install ] || { rm -f "$target" && return; }
+    if [ "$act" = uninstall ]; then
+        echo "uninstall $DESTDIR$3"
+        rm -f "$DESTDIR$3"
+        return
+    fi
+    echo "$1 $3" >>"$made/list"
+    target=$made/tree$3
     case $2 in
     *.service) with_prefix "$2" | install -D -m "$1" /dev/stdin "$target" ;;
     *.md) with_links "$2" | install -D -m "$1" /dev/stdin "$target" ;;
@@ -66,8 +93,6 @@ bash=$PREFIX/share/bash-completion/completions
 zsh=$PREFIX/share/zsh/site-functions
 fish=$PREFIX/share/fish/vendor_completions.d
 if [ "$act" = install ]; then
-    made=$(mktemp -d)
-    trap 'rm -rf "$made"' EXIT
     mkdir "$made/man"
     "$BEADLOCK_BIN/beadlock" man "$made/man"
     "$BEADLOCK_BIN/beadlock-agent" --man "$made/man"
@@ -79,7 +104,6 @@ if [ "$act" = install ]; then
         folder 644 "$man/man$section" "$made/man"/*."$section"
     done
 else
-    made=.
     for page in "$DESTDIR$man/man1/beadlock.1" "$DESTDIR$man/man1/beadlock-"*.1 "$DESTDIR$man/man5/exclusive-lock.5" \
         "$DESTDIR$man/man5/fleet.toml.5" "$DESTDIR$man/man5/beadlock-agent.toml.5" "$DESTDIR$man/man8/beadlock-agent.8"; do
         echo "$act $page"
@@ -108,7 +132,24 @@ folder 644 "$doc/docs/guide" docs/guide/*.md
 folder 644 "$doc/docs/performance" docs/performance/*.svg
 folder 644 "$doc/docs/protocols" docs/protocols/*.md
 folder 644 "$doc/examples/examples" examples/examples/*.rs
-[ "$act" = uninstall ] || exit 0
+
+# Every file lies beside its place before the first one is moved there. What can fail has failed by then.
+if [ "$act" = install ]; then
+    while read -r mode place; do
+        there "$(dirname "$DESTDIR$place")"
+        if [ -d "$DESTDIR$place" ]; then
+            echo "make install: $DESTDIR$place is a directory" >&2
+            exit 1
+        fi
+        install -m "$mode" "$made/tree$place" "$DESTDIR$place.new-$$"
+    done <"$made/list"
+    rm -f "$made/folders"
+    while read -r _ place; do
+        mv -f "$DESTDIR$place.new-$$" "$DESTDIR$place"
+        echo "install $DESTDIR$place"
+    done <"$made/list"
+    exit 0
+fi
 
 # The folders that are beadlock's own, the deepest first. One with a file of somebody else's stays.
 for folder in "$share/shell" "$share/ci" "$share/cycle" "$share/prometheus" "$share" "$doc/docs/performance" "$doc/docs/protocols" \

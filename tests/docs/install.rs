@@ -414,3 +414,59 @@ fn stopping_waits_longer_than_a_cycle_may_take() {
         );
     }
 }
+
+/// What was there stays as it was, and no file and no folder is added.
+#[test]
+fn an_install_that_fails_leaves_nothing() {
+    let Some(make_program) = tool("make") else {
+        return;
+    };
+    let scene = Scene::new();
+    let dest = scene.path().join("dest");
+    let variables = [format!("DESTDIR={}", dest.display())];
+
+    let mut command = scene.command(&make_program);
+    command
+        .arg("--directory")
+        .arg(checkout())
+        .args(["install", &variables[0]])
+        .env("BEADLOCK_BIN", binaries::directory())
+        .env("TMPDIR", scene.path().join("nowhere"));
+    let failed = Ended::from(run(command));
+    assert_ne!(failed.code, 0, "no place for temporary files: {failed:?}");
+    assert!(!dest.exists());
+
+    // The last of its folders cannot be made: a file has that name.
+    let in_the_way = dest.join("usr/local/share/doc");
+    fs::create_dir_all(in_the_way.parent().expect("a folder")).expect("folders");
+    fs::write(&in_the_way, "").expect("a file");
+    let before = all_below(scene.path());
+    let failed = make(&scene, &make_program, "install", &variables);
+    assert_ne!(failed.code, 0, "{failed:?}");
+    assert_eq!(all_below(scene.path()), before);
+
+    // One of its files cannot be put in place: a folder has that name.
+    fs::remove_file(&in_the_way).expect("it goes");
+    fs::create_dir_all(dest.join("usr/local/bin/beadlock-agent")).expect("a folder");
+    let before = all_below(scene.path());
+    let failed = make(&scene, &make_program, "install", &variables);
+    assert_ne!(failed.code, 0, "{failed:?}");
+    assert!(
+        failed.err.contains("beadlock-agent is a directory"),
+        "{failed:?}"
+    );
+    assert_eq!(all_below(scene.path()), before);
+}
+
+/// Files and folders.
+fn all_below(top: &Path) -> Vec<PathBuf> {
+    let (mut found, mut left) = (Vec::new(), vec![top.to_path_buf()]);
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(&folder).expect("list a directory").flatten() {
+            left.extend(entry.path().is_dir().then(|| entry.path()));
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    found
+}

@@ -1,12 +1,12 @@
-//! The runbook of docs/fleet.md: a snapshot is restored, the fleet is made anew above all tokens of before, and a full
-//! etcd is emptied.
+//! The runbook of docs/fleet.md: a snapshot is restored, the fleet is made anew above all tokens of before, a full etcd is
+//! emptied, and the lease of a dead holder is revoked.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use beadlock_checker::internal::facts::boottime;
 use beadlock_fleet::{Fleet, Standing, T};
-use beadlock_testkit::{Etcd, Running, until, wait_until};
+use beadlock_testkit::{Etcd, Running, Scene, until, wait_until};
 
 use super::actors::{Agent, claim, until_held};
 use super::ground::{Ground, joined};
@@ -99,4 +99,88 @@ fn a_full_etcd_refuses_a_claim_in_words_keeps_the_agents_cycles_and_is_emptied_b
     site.etcd.ctl(&["alarm", "disarm"]);
     let claimed = Running::start(site.beadlock(&here, &["hold", "--", "true"])).end();
     claimed.expect(0, &["1 agent on 1 host drained"]);
+}
+
+/// The status of the only claim, as people see it and as programs do. Nothing: it is free.
+fn claim_shown(site: &Site, clone: &Scene) -> Option<(String, serde_json::Value)> {
+    let status = |words: &[&str]| {
+        Running::start(site.beadlock(clone, words))
+            .end()
+            .expect(0, &[])
+            .out
+    };
+    let text = status(&["fleet", "status"]);
+    let json: serde_json::Value =
+        serde_json::from_str(&status(&["fleet", "status", "--json"])).expect("JSON");
+    let claim = json["data"]["databases"][0]["claim"].clone();
+    (!claim.is_null()).then_some((text, claim))
+}
+
+const NOT_RENEWED: &str = "not renewed in the 7s of this look";
+
+#[test]
+fn the_claim_of_a_dead_holder_that_stays_while_leaders_change_is_named_and_revoked_by_the_runbook()
+{
+    let Some(etcd) = Etcd::three() else { return };
+    let site = Site::at(etcd);
+    let here = site.clone_of("acme/tracker");
+    let hold = Running::start(site.beadlock(
+        &here,
+        &["hold", "--holder", "release-job", "--", "sleep", "600"],
+    ));
+    until("the claim", || claim_shown(&site, &here).is_some());
+    let begun = boottime();
+    wait_until(2 * T, "a claim that is older than T", || {
+        boottime() - begun > T
+    });
+    let (text, claim) = claim_shown(&site, &here).expect("it stands");
+    assert!(
+        !text.contains(NOT_RENEWED) && claim["renewed"] == true,
+        "{text}"
+    );
+
+    // Its machine goes off: nothing of it is left.
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                site.etcd.move_leader();
+                std::thread::sleep(T / 5);
+            }
+        });
+        let end_of_leaders = EndOf(&is_over);
+        drop(hold);
+        let dead = boottime();
+        let session = claim["session"].as_str().expect("a session");
+        let mut seen = None;
+        wait_until(
+            3 * T,
+            "the claim has outlived its holder by more than T",
+            || {
+                seen = claim_shown(&site, &here);
+                boottime() - dead > T + T / 3
+            },
+        );
+        let (text, claim) = seen.expect("a claim that a leader has kept alive");
+        assert!(
+            text.contains(NOT_RENEWED) && claim["renewed"] == false,
+            "{text}"
+        );
+        let typed = format!("etcdctl lease revoke {session} ");
+        assert!(text.contains(&typed), "{text}");
+        site.etcd.ctl(&["lease", "revoke", session]);
+        assert!(claim_shown(&site, &here).is_none(), "it is free");
+        drop(end_of_leaders);
+    });
+    let again = Running::start(site.beadlock(&here, &["hold", "--", "true"]));
+    again.end().expect(0, &["claimed"]);
+}
+
+/// Also when an assertion fails.
+struct EndOf<'a>(&'a AtomicBool);
+
+impl Drop for EndOf<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }

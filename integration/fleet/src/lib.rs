@@ -37,7 +37,8 @@ mod transactions;
 mod wait;
 
 pub use admin::{
-    Created, EtcdReport, Evicted, Fleet, NodeReport, Overview, SeenMember, SeenSession, examine,
+    Created, EtcdReport, Evicted, Fleet, NodeReport, Overview, RENEWAL_WATCH, SeenMember,
+    SeenSession, examine,
 };
 pub use claim::{AgentSeen, ClaimRequest, ClaimState, FleetClaim, HeldClaim};
 pub use config::{Config, Places};

@@ -317,16 +317,27 @@ impl Etcd {
     }
 
     fn is_leader(&self, node: usize) -> bool {
+        let of = |name: &str| self.status(node, name);
+        of("leader").is_some() && of("leader") == of("header/member_id")
+    }
+
+    /// A number of the status of a node.
+    fn status(&self, node: usize, name: &str) -> Option<u64> {
         let status = self.ctl_at(
             &self.url_of(node),
             &["endpoint", "status", "--write-out=json"],
-        );
-        let status = status
-            .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok())
-            .unwrap_or_default();
-        let of = |path: &str| status.pointer(path).and_then(serde_json::Value::as_u64);
-        of("/0/Status/leader").is_some()
-            && of("/0/Status/leader") == of("/0/Status/header/member_id")
+        )?;
+        let status: serde_json::Value = serde_json::from_str(&status).ok()?;
+        status.pointer(&format!("/0/Status/{name}"))?.as_u64()
+    }
+
+    /// Makes another node the leader; whether that was done.
+    pub fn move_leader(&self) -> bool {
+        let others = (0..self.nodes.len()).find(|node| !self.is_leader(*node));
+        let Some(id) = others.and_then(|node| self.status(node, "header/member_id")) else {
+            return false;
+        };
+        self.try_ctl(&["move-leader", &format!("{id:x}")]).is_some()
     }
 
     /// `etcdctl` with these words.

@@ -73,8 +73,8 @@ impl Fleet {
         let Some(found) = self.txn(&Txn::look(&[Op::Get(&key)]))?.next_one() else {
             return Ok(None);
         };
-        let left = self.client.time_left(Lease(found.lease)).ok().flatten();
-        Ok(Some(left.unwrap_or(crate::T)))
+        let left = self.client.lease_left(Lease(found.lease)).ok().flatten();
+        Ok(Some(left.map_or(crate::T, |lease| lease.left)))
     }
 }
 

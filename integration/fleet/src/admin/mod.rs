@@ -4,11 +4,13 @@
 //! create.rs    a fleet, and the time in which nobody may begin
 //! overview.rs  who is in it
 //! nodes.rs     what its etcd is like
+//! renewal.rs   whether sessions are renewed
 //! ```
 
 mod create;
 mod nodes;
 mod overview;
+mod renewal;
 
 use crate::connect;
 use crate::etcd::{Client, Compare, Op, Txn};
@@ -20,6 +22,7 @@ use crate::{BrokenValue, Config, Error, Kind, Mark, MemberValue, Name, SessionVa
 pub use create::Created;
 pub use nodes::{EtcdReport, NodeReport, examine};
 pub use overview::{Overview, SeenMember, SeenSession};
+pub use renewal::RENEWAL_WATCH;
 
 /// A fleet, to be looked at and changed.
 #[derive(Debug)]

@@ -371,8 +371,14 @@ impl Engine {
             let value = answer
                 .next_one()
                 .and_then(|found| record::read::<SessionValue>(&found.value).ok());
-            let asked =
-                (number < MOST_ASKED).then(|| self.shared.client.time_left(*lease).ok().flatten());
+            let asked = (number < MOST_ASKED).then(|| {
+                self.shared
+                    .client
+                    .lease_left(*lease)
+                    .ok()
+                    .flatten()
+                    .map(|lease| lease.left)
+            });
             let left = asked.flatten();
             // A renewal is due when two thirds are left.
             let gone_within = left.filter(|left| *left < T - THIRD - Duration::from_secs(2));

@@ -12,7 +12,7 @@ use rustls::crypto::ring;
 use serde_json::{Value, json};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
-use super::{Txn, TxnAnswer, wire};
+use super::{LeaseLeft, Txn, TxnAnswer, wire};
 use crate::keys::Lease;
 use crate::{Config, Error, Kind, deadline::T};
 
@@ -359,11 +359,9 @@ impl Client {
     }
 
     /// How long a lease lives if it is not renewed; `None`: there is no such lease.
-    pub(crate) fn time_left(&self, lease: Lease) -> Result<Option<Duration>, Failure> {
+    pub(crate) fn lease_left(&self, lease: Lease) -> Result<Option<LeaseLeft>, Failure> {
         let bytes = self.call("/v3/lease/timetolive", &json!({"ID": lease.0.to_string()}))?;
-        let ttl =
-            wire::granted(&bytes).map_err(|why| Failure::Silent(escaped(&why).to_string()))?;
-        Ok(u64::try_from(ttl).ok().map(Duration::from_secs))
+        wire::lease_left(&bytes).map_err(|why| Failure::Silent(escaped(&why).to_string()))
     }
 
     /// Ends a lease, and with it all its keys in one revision. A lease that is not there has ended already.

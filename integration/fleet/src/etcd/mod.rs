@@ -14,4 +14,4 @@ pub(crate) mod wire;
 
 pub(crate) use http::{Client, Failure, Node};
 pub(crate) use txn::{Compare, Op, Txn};
-pub(crate) use wire::{KeyValue, TxnAnswer};
+pub(crate) use wire::{KeyValue, LeaseLeft, TxnAnswer};

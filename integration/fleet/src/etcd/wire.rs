@@ -1,6 +1,8 @@
 //! The answers of the gateway. A number of 64 bits is a string there, and what is zero or empty is left out. Every
 //! answer is bounded where it is read.
 
+use std::time::Duration;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
@@ -138,6 +140,36 @@ pub(crate) fn granted(bytes: &[u8]) -> Result<i64, String> {
     serde_json::from_slice(bytes)
         .map(|granted: Granted| granted.ttl)
         .map_err(|error| error.to_string())
+}
+
+/// How long a lease lives if it is not renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LeaseLeft {
+    /// In whole seconds.
+    pub(crate) left: Duration,
+    /// The term of the leader that says so: another leader has another.
+    pub(crate) term: i64,
+}
+
+/// The answer to a question after a lease; `None`: there is no such lease.
+pub(crate) fn lease_left(bytes: &[u8]) -> Result<Option<LeaseLeft>, String> {
+    #[derive(Deserialize)]
+    struct Led {
+        #[serde(default, deserialize_with = "number")]
+        raft_term: i64,
+    }
+    #[derive(Deserialize)]
+    struct Left {
+        header: Led,
+        #[serde(rename = "TTL", default, deserialize_with = "number")]
+        ttl: i64,
+    }
+    let Left { header, ttl } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let seconds = u64::try_from(ttl).ok();
+    Ok(seconds.map(|seconds| LeaseLeft {
+        left: Duration::from_secs(seconds),
+        term: header.raft_term,
+    }))
 }
 
 /// The answer to a log-in.

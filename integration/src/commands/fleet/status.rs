@@ -1,11 +1,13 @@
-//! `beadlock fleet status`: never changes anything.
+//! `beadlock fleet status`: never changes anything. It takes some seconds where a claim has stood for a while: it looks
+//! whether its session is renewed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use beadlock_checker::internal::{dialect::StartedAt, duration::shown, escape::escaped, facts};
 use beadlock_fleet::{
-    Fleet, MemberValue, Name, Overview, Phase, SeenClaim, SeenMember, SeenSession,
+    Config, Fleet, Lease, MemberValue, Name, Overview, Phase, RENEWAL_WATCH, SeenClaim, SeenMember,
+    SeenSession, T,
 };
 use serde_json::{Value, json};
 
@@ -17,21 +19,50 @@ use crate::settings::{environment::Environment, fleet::config};
 use crate::words::{counted, shown_age};
 
 pub fn run(environment: &Environment, common: &Common) -> End {
-    let seen = config(environment).and_then(|config| {
-        let fleet = Fleet::open(&config)?;
-        let overview = fleet.overview()?;
-        Ok((fleet, overview))
-    });
-    match seen {
-        Ok((fleet, overview)) => {
-            let text = || fitted(&text(&fleet, &overview), terminal_width());
+    match config(environment).and_then(|config| Ok(look(&config)?)) {
+        Ok(Seen {
+            fleet,
+            overview,
+            renewals,
+        }) => {
+            let text = || fitted(&text(&fleet, &overview, &renewals), terminal_width());
             ended(
-                print_answer(common, json(&fleet, &overview), None, text),
+                print_answer(common, json(&fleet, &overview, &renewals), None, text),
                 Exit::Done.code(),
             )
         }
         Err(error) => conclude(common, Err((End::Code(error.exit.code()), error))),
     }
+}
+
+/// Which sessions of claims were renewed while this watched; a claim that is not in it was not watched.
+type Renewals = BTreeMap<Lease, bool>;
+
+struct Seen {
+    fleet: Fleet,
+    overview: Overview,
+    renewals: Renewals,
+}
+
+fn look(config: &Config) -> Result<Seen, beadlock_fleet::Error> {
+    let fleet = Fleet::open(config)?;
+    let overview = fleet.overview()?;
+    // The session of a dead holder lapses in T, and is here for longer only where something renews it.
+    let is_old = |claim: &&SeenClaim| {
+        facts::age_of_time(claim.value.started_at, None).is_none_or(|age| age > T)
+    };
+    let old = overview.claims.values().filter(is_old);
+    let renewals = fleet.watch_renewals(old.map(|claim| claim.session));
+    let overview = if renewals.is_empty() {
+        overview
+    } else {
+        fleet.overview()?
+    };
+    Ok(Seen {
+        fleet,
+        overview,
+        renewals,
+    })
 }
 
 /// The names that anybody knows of.
@@ -73,7 +104,7 @@ fn ago(since: StartedAt) -> String {
     }
 }
 
-fn text(fleet: &Fleet, overview: &Overview) -> String {
+fn text(fleet: &Fleet, overview: &Overview, renewals: &Renewals) -> String {
     let mut text = format!("fleet at {}\n", fleet.url());
     if let Some(left) = overview.is_new {
         let _ = writeln!(
@@ -97,6 +128,16 @@ fn text(fleet: &Fleet, overview: &Overview) -> String {
                 fleet, overview, claim
             ))
         );
+        if let Some(claim) = claimed.filter(|claim| renewals.get(&claim.session) == Some(&false)) {
+            let (host, watched) = (escaped(&claim.value.host), shown(RENEWAL_WATCH));
+            let _ = writeln!(
+                text,
+                "  not renewed in the {watched} of this look: its holder may be dead, and etcd keeps the claim when it \
+                 changes its leader\n  only where {host} is known to be off: etcdctl lease revoke {}   \
+                 # docs/fleet.md#a-dead-holder-keeps-its-claim",
+                claim.session
+            );
+        }
         for session in agents(overview, name) {
             let _ = writeln!(text, "  agent  {}", said_of_session(session));
         }
@@ -180,7 +221,7 @@ fn said_of_session(session: &SeenSession) -> String {
     format!("{whose}, {rights}, session {}{broken}", session.session)
 }
 
-fn json(fleet: &Fleet, overview: &Overview) -> Value {
+fn json(fleet: &Fleet, overview: &Overview, renewals: &Renewals) -> Value {
     let databases = names(overview).into_iter().map(|name| {
         let agents = agents(overview, name)
             .into_iter()
@@ -188,7 +229,7 @@ fn json(fleet: &Fleet, overview: &Overview) -> Value {
         let members = members(overview, name).into_iter().map(json_of);
         json!({
             "name": name,
-            "claim": overview.claims.get(name).map(|claim| json_of_claim(fleet, claim)),
+            "claim": overview.claims.get(name).map(|claim| json_of_claim(fleet, claim, renewals)),
             "agents": agents.collect::<Vec<_>>(),
             "clones": members.collect::<Vec<_>>(),
         })
@@ -203,11 +244,12 @@ fn json(fleet: &Fleet, overview: &Overview) -> Value {
 }
 
 /// A claim, for programs.
-fn json_of_claim(fleet: &Fleet, claim: &SeenClaim) -> Value {
+fn json_of_claim(fleet: &Fleet, claim: &SeenClaim, renewals: &Renewals) -> Value {
     let value = &claim.value;
     json!({
         "id": value.id, "holder": value.holder, "host": value.host, "pid": value.pid, "started_at": value.started_at,
         "phase": value.phase, "token": fleet.token(claim), "session": claim.session.to_string(),
+        "renewed": renewals.get(&claim.session),
     })
 }
 
