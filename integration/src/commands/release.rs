@@ -9,7 +9,7 @@ use beadlock_checker::internal::{dialect::Record, escape::escaped, escape::escap
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::claim::leaving::{Leaving, Left, Why};
+use crate::claim::leaving::{Enders, Leaving, Left, Why};
 use crate::claim::{attendant::Unattended, gate, nested, target::Target};
 use crate::error::{Code, End, Error};
 use crate::output::{Common, answers::conclude, refuse_lock_file, trail::Trail};
@@ -99,6 +99,7 @@ fn release(
     let age = held.age();
     let leaving = Leaving {
         target: &target,
+        enders: Enders::Several,
         patience: PATIENCE,
         trail: &trail,
         failure_step: step.as_deref(),
@@ -106,6 +107,7 @@ fn release(
     match leaving.end(held, None, why, &mut Unattended) {
         Left::Released => Ok(releasing.answer(true, Some(age))),
         Left::Lost(error) => Err(error),
+        Left::ByAnother => Ok(releasing.answer(false, None)),
         Left::Stuck => {
             let path = escaped_path(&target.path());
             Err(Error::new(

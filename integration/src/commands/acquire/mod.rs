@@ -20,9 +20,9 @@ use clap::Args;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::{
-    claiming::Claiming, command, fleet, known_process::KnownProcess, leaving::Leaving,
-    leaving::Why, nested, protocol::MakeRecord, report, report::Report, session_claim::claimed,
-    signals::Signals, target::Target,
+    claiming::Claiming, command, fleet, known_process::KnownProcess, leaving::Enders,
+    leaving::Leaving, leaving::Why, nested, protocol::MakeRecord, report, report::Report,
+    session_claim::claimed, signals::Signals, target::Target,
 };
 use crate::error::{End, Error, Exit};
 use crate::output::{Common, refuse_lock_file, trail::Trail};
@@ -358,6 +358,7 @@ impl Acquiring<'_> {
         {
             let leaving = Leaving {
                 target,
+                enders: Enders::Owner,
                 patience: drain,
                 trail,
                 failure_step: None,
