@@ -1,7 +1,9 @@
 //! The watch over a lock that is held: vanished, or changed (docs/design.md#loss).
 //!
 //! What happens to the lock's own file wakes it, and the clock looks once more in any case: not every file system
-//! tells. One look proves nothing, since a lock may be aside for a moment; the second one, 100 ms later, does.
+//! tells. One look proves nothing, since a lock may be aside for a moment; the second one, 100 ms later, does. A file that
+//! has lost its last name does not come back: then one look is enough, and what stands under a claim that has ended is
+//! ended before the next claim begins to work.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -216,6 +218,10 @@ pub trait Watched: fmt::Debug {
     fn is_deleted(&self) -> bool {
         false
     }
+    /// The same, and no heartbeat has put another file in its place: one look proves that loss.
+    fn is_gone_for_good(&self) -> bool {
+        false
+    }
 }
 
 impl Watched for Held {
@@ -239,6 +245,9 @@ impl Watched for Held {
     }
     fn is_deleted(&self) -> bool {
         Self::is_deleted(self)
+    }
+    fn is_gone_for_good(&self) -> bool {
+        !self.record().dialect().is_judged_by_time() && Self::is_deleted(self)
     }
 }
 
@@ -352,7 +361,7 @@ impl WatchState {
         self.again.left()
     }
 
-    /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
+    /// Looks, when it is time or when it was woken. A loss is told when it was seen twice, or is for good.
     pub fn look(&mut self, lock: &dyn Watched, woken: bool) -> Option<Loss> {
         let is_time = self.again.is_over();
         if woken {
@@ -387,7 +396,7 @@ impl WatchState {
         }
         self.again = Deadline::after(if is_in_place { net } else { CONFIRM });
         let was_suspected = std::mem::replace(&mut self.suspected, lost.is_some());
-        lost.filter(|_| was_suspected)
+        lost.filter(|_| was_suspected || lock.is_gone_for_good())
     }
 
     /// The lock was released by its id, whatever is in its place by now. For the end of a watch: no second look needs

@@ -173,11 +173,7 @@ impl SessionClaim for RecordClaim<'_> {
     }
 
     fn keep_up(&mut self) -> Result<(), Error> {
-        let ClaimOrder {
-            target,
-            environment,
-            ..
-        } = &self.order;
+        let target = &self.order.target;
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Held(held) => {
                 let lease = target.protocol.lease(&held);
@@ -191,9 +187,7 @@ impl SessionClaim for RecordClaim<'_> {
                 }
             }
             // An outer claim is watched too, and never released here.
-            State::Nested(_) => {
-                self.state = State::Nested(nested::guard_of(self.id(), target, environment))
-            }
+            State::Nested(_) => self.state = State::Nested(nested::guard_of(self.id(), target)),
             state => self.state = state,
         }
         Ok(())
