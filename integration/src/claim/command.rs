@@ -37,6 +37,11 @@ pub struct Inheritance<'a> {
 }
 
 impl Command {
+    /// The words, as they were typed.
+    pub fn words(&self) -> &[OsString] {
+        &self.words
+    }
+
     /// Looks up the first word: a path when it has a slash, else a name in `path`. Exit 127 where there is none, 126
     /// where it cannot be executed.
     pub fn find(words: Vec<OsString>, path: Option<&OsStr>) -> Result<Self, Error> {

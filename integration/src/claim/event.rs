@@ -72,11 +72,16 @@ impl Watcher {
     /// Watches the first of the paths that can be watched; `None` where none can.
     pub fn over(paths: &[PathBuf], flags: AddWatchFlags) -> Option<Self> {
         let watcher = Self(Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok());
-        let inotify = watcher.0.as_ref()?;
-        paths
-            .iter()
-            .any(|path| inotify.add_watch(path, flags).is_ok())
-            .then_some(watcher)
+        watcher.and_over(paths, flags).then_some(watcher)
+    }
+
+    /// Watches the first of these paths that can be watched as well, and returns whether there is one.
+    pub fn and_over(&self, paths: &[PathBuf], flags: AddWatchFlags) -> bool {
+        self.0.as_ref().is_some_and(|inotify| {
+            paths
+                .iter()
+                .any(|path| inotify.add_watch(path, flags).is_ok())
+        })
     }
 
     pub fn read(&self, mut see: impl FnMut(&InotifyEvent)) {

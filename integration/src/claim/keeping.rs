@@ -8,7 +8,7 @@ use beadlock_checker::internal::{GateWatch, take::Held};
 
 use super::lease::heartbeat::{HeartbeatEvent, Heartbeats};
 use super::lease::{FAILURES_IN_A_ROW, HearHeartbeats, Limits};
-use super::loss::{self, Loss, Watch, WatchStart, Watched};
+use super::loss::{self, EndedWatch, Loss, Watch, WatchStart, Watched};
 use crate::{error::Error, output::trail::Trail};
 
 #[derive(Debug)]
@@ -59,8 +59,23 @@ impl Keeping {
     pub fn end(self) -> Option<Held> {
         match self {
             Self::Watched(held, _) => Some(held),
-            Self::Beating(beats) => beats.end(),
+            Self::Beating(beats) => beats.end().map(|ended| ended.held),
         }
+    }
+
+    /// [`Keeping::end`] of a claim that any process with its id may release, with what its `guard` has seen of that.
+    pub fn end_of_several(self, saw_release: bool) -> Option<EndedWatch> {
+        let ended = match self {
+            Self::Watched(held, _) => EndedWatch {
+                held,
+                was_released: false,
+            },
+            Self::Beating(beats) => beats.end()?,
+        };
+        Some(EndedWatch {
+            was_released: ended.was_released || saw_release,
+            ..ended
+        })
     }
 }
 
@@ -115,6 +130,14 @@ impl Guard<'_> {
             Self::Watch(watch) | Self::Outer(watch) => watch.left(),
             Self::Gate(..) | Self::Fleet(_) => Duration::MAX,
             Self::Beats(beats, _) => beats.left(),
+        }
+    }
+
+    /// Whether the lock was released by its id. What keeps it up by heartbeats says so at their end.
+    pub fn saw_release(&mut self) -> bool {
+        match self {
+            Self::Watch(watch) => watch.saw_release(),
+            Self::Outer(_) | Self::Gate(..) | Self::Beats(..) | Self::Fleet(_) => false,
         }
     }
 

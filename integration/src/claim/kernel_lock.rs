@@ -48,11 +48,29 @@ pub trait WithoutRecord: fmt::Debug + Sync {
         environment: &Environment,
         talk: &Talk,
     ) -> Result<Duration, Stopped>;
-    /// Ends the claim with this id, and returns whether there was one. Exit 9 where somebody else has the lock, exit 1
+    /// The claim with this id, of its own or under another one, is there.
+    fn stands(&self, target: &Target, id: &str) -> bool;
+    /// Ends the claim with this id, and writes that into `trail`; without one the keeper writes it into its own. Exit 1
     /// where its keeper could not be ended.
-    fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<bool, Error>;
+    fn release(
+        &self,
+        target: &Target,
+        id: &str,
+        trail: Option<&Trail<'_>>,
+        talk: &Talk,
+    ) -> Result<KernelRelease, Error>;
     /// Why nobody can break it.
     fn not_to_break(&self, target: &Target, seen: &Observation) -> Error;
+}
+
+/// How the release of a lock without a record ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KernelRelease {
+    Released,
+    /// It stands under another claim, and stays.
+    Outer,
+    /// There is no such claim any more: what is there instead.
+    Gone(String),
 }
 
 /// A lock of the kernel that is held.

@@ -10,15 +10,28 @@ use crate::{error::Error, output::trail::Trail};
 
 pub struct Leaving<'a> {
     pub target: &'a Target,
+    pub enders: Enders,
     pub patience: Duration,
     pub trail: &'a Trail<'a>,
     /// Which step of the work has failed, where that is known.
     pub failure_step: Option<&'a str>,
 }
 
+/// Which processes may end the claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enders {
+    /// This one. Where the lock is gone or changed at the end, it is lost.
+    Owner,
+    /// Its keeper, and any process that has its id. A lock that was there when its end began, and is not any more, was
+    /// ended by another one.
+    Several,
+}
+
 #[derive(Debug)]
 pub enum Left {
     Released,
+    /// Another process has ended it in the same moment, and has written that down.
+    ByAnother,
     /// It was lost before; the words to end with.
     Lost(Error),
     /// It could not be removed; that was said.
@@ -155,6 +168,11 @@ impl Leaving<'_> {
         }
         let error = match (lost_before, done) {
             (Some(error), _) => error,
+            (None, Ok(Release::Gone | Release::NotOurs(_)))
+                if is_in_place && self.enders == Enders::Several =>
+            {
+                return Left::ByAnother;
+            }
             (None, Ok(Release::Gone)) => lost(&Loss::Vanished),
             (None, Ok(Release::NotOurs(now))) => lost(&Loss::Changed(now)),
             (None, Ok(Release::Released)) => return Left::Released,

@@ -1,7 +1,9 @@
 //! The watch over a lock that is held: vanished, or changed (docs/design.md#loss).
 //!
 //! What happens to the lock's own file wakes it, and the clock looks once more in any case: not every file system
-//! tells. One look proves nothing, since a lock may be aside for a moment; the second one, 100 ms later, does.
+//! tells. One look proves nothing, since a lock may be aside for a moment; the second one, 100 ms later, does. A file that
+//! has lost its last name does not come back: then one look is enough, and what stands under a claim that has ended is
+//! ended before the next claim begins to work.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -216,6 +218,10 @@ pub trait Watched: fmt::Debug {
     fn is_deleted(&self) -> bool {
         false
     }
+    /// The same, and no heartbeat has put another file in its place: one look proves that loss.
+    fn is_gone_for_good(&self) -> bool {
+        false
+    }
 }
 
 impl Watched for Held {
@@ -240,6 +246,17 @@ impl Watched for Held {
     fn is_deleted(&self) -> bool {
         Self::is_deleted(self)
     }
+    fn is_gone_for_good(&self) -> bool {
+        !self.record().dialect().is_judged_by_time() && Self::is_deleted(self)
+    }
+}
+
+/// What is left of a watch that has ended.
+#[derive(Debug)]
+pub struct EndedWatch {
+    pub held: Held,
+    /// The lock was released by its id meanwhile.
+    pub was_released: bool,
 }
 
 /// Whether it is lost now, seen twice.
@@ -289,6 +306,11 @@ impl<'h> Watch<'h> {
     pub fn look(&mut self, woken: bool) -> Option<Loss> {
         self.state.look(self.lock, woken)
     }
+
+    /// See [`WatchState::saw_release`].
+    pub fn saw_release(&mut self) -> bool {
+        self.state.saw_release(self.lock)
+    }
 }
 
 /// What a watch has seen so far.
@@ -325,15 +347,7 @@ impl WatchState {
     }
 
     fn ask_for_events(&mut self, lock: &dyn Watched) {
-        let flags = AddWatchFlags::IN_ATTRIB
-            | AddWatchFlags::IN_MODIFY
-            | AddWatchFlags::IN_MOVE_SELF
-            | AddWatchFlags::IN_DELETE_SELF;
-        let by_number = lock
-            .pin()
-            .map(|pin| PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd())));
-        let paths: Vec<PathBuf> = by_number.into_iter().chain([lock.path()]).collect();
-        self.events = Watcher::over(&paths, flags);
+        self.events = Watcher::over(&ways_to(lock), OF_ITS_FILE);
         self.looks_before = None;
     }
 
@@ -347,11 +361,11 @@ impl WatchState {
         self.again.left()
     }
 
-    /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
+    /// Looks, when it is time or when it was woken. A loss is told when it was seen twice, or is for good.
     pub fn look(&mut self, lock: &dyn Watched, woken: bool) -> Option<Loss> {
         let is_time = self.again.is_over();
-        if woken && let Some(events) = &self.events {
-            events.read(|event| self.moved |= event.mask.contains(AddWatchFlags::IN_MOVE_SELF));
+        if woken {
+            self.read_events();
         }
         if !is_time && (!woken || self.suspected) {
             return None;
@@ -369,21 +383,52 @@ impl WatchState {
         let is_in_place = sight == Sight::InPlace;
         let lost = match sight {
             // Not known where nothing wakes the watch: then by what a release leaves, and rm does too.
-            Sight::Lost(Loss::Vanished) if self.was_moved() && lock.is_deleted() => {
-                Some(Loss::Released)
-            }
+            Sight::Lost(Loss::Vanished) if self.has_been_released(lock) => Some(Loss::Released),
             Sight::Lost(loss) => Some(loss),
             Sight::InPlace | Sight::Elsewhere => None,
         };
-        self.moved &= !is_in_place;
+        // A heartbeat may have put a new file into its place, which was not watched so far.
+        if is_in_place
+            && std::mem::take(&mut self.moved)
+            && let Some(events) = &self.events
+        {
+            events.and_over(&ways_to(lock), OF_ITS_FILE);
+        }
         self.again = Deadline::after(if is_in_place { net } else { CONFIRM });
         let was_suspected = std::mem::replace(&mut self.suspected, lost.is_some());
-        lost.filter(|_| was_suspected)
+        lost.filter(|_| was_suspected || lock.is_gone_for_good())
     }
 
-    fn was_moved(&self) -> bool {
-        self.moved || self.events.is_none()
+    /// The lock was released by its id, whatever is in its place by now. For the end of a watch: no second look needs
+    /// to have shown a loss.
+    pub fn saw_release(&mut self, lock: &dyn Watched) -> bool {
+        self.read_events();
+        self.has_been_released(lock)
     }
+
+    fn read_events(&mut self) {
+        if let Some(events) = &self.events {
+            events.read(|event| self.moved |= event.mask.contains(AddWatchFlags::IN_MOVE_SELF));
+        }
+    }
+
+    fn has_been_released(&self, lock: &dyn Watched) -> bool {
+        (self.moved || self.events.is_none()) && lock.is_deleted()
+    }
+}
+
+/// What may happen to a lock's own file.
+const OF_ITS_FILE: AddWatchFlags = AddWatchFlags::IN_ATTRIB
+    .union(AddWatchFlags::IN_MODIFY)
+    .union(AddWatchFlags::IN_MOVE_SELF)
+    .union(AddWatchFlags::IN_DELETE_SELF);
+
+/// The paths that lead to the lock's file, the surest first.
+fn ways_to(lock: &dyn Watched) -> Vec<PathBuf> {
+    let by_number = lock
+        .pin()
+        .map(|pin| PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd())));
+    by_number.into_iter().chain([lock.path()]).collect()
 }
 
 #[cfg(test)]

@@ -78,12 +78,9 @@ pub fn stands(id: &str, target: &Target) -> bool {
     }
 }
 
-/// A guard of the outer claim with this id, to watch it. `None` when that is a `hold`, which watches it itself and ends
-/// all that runs in it, and when it cannot be had just now.
-pub fn guard_of(id: &str, target: &Target, environment: &Environment) -> Option<Held> {
-    if is_of_hold(id, target, environment) {
-        return None;
-    }
+/// A guard of the outer claim with this id, to watch it; `None` when it cannot be had just now. That of a `hold` too: it
+/// ends with its command, and what that has left behind goes on.
+pub fn guard_of(id: &str, target: &Target) -> Option<Held> {
     match Held::adopt(&target.place, id) {
         Ok(Adopted::Held(held)) => Some(held),
         _ => None,

@@ -7,7 +7,7 @@ use beadlock_checker::internal::{shared_file_system, take::Held};
 
 use super::attendant::{Attending, Stopped};
 use super::keeping::{Guard, Keeping};
-use super::leaving::{Leaving, Left, Why};
+use super::leaving::{Enders, Leaving, Left, Why};
 use super::loss::{Loss, Watch, WatchStart};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::{
@@ -77,6 +77,7 @@ impl<'a> RecordClaim<'a> {
         let patience = (*drain).max(Duration::from_secs(10));
         Leaving {
             target,
+            enders: Enders::Owner,
             patience,
             trail,
             failure_step,
@@ -172,11 +173,7 @@ impl SessionClaim for RecordClaim<'_> {
     }
 
     fn keep_up(&mut self) -> Result<(), Error> {
-        let ClaimOrder {
-            target,
-            environment,
-            ..
-        } = &self.order;
+        let target = &self.order.target;
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Held(held) => {
                 let lease = target.protocol.lease(&held);
@@ -190,9 +187,7 @@ impl SessionClaim for RecordClaim<'_> {
                 }
             }
             // An outer claim is watched too, and never released here.
-            State::Nested(_) => {
-                self.state = State::Nested(nested::guard_of(self.id(), target, environment))
-            }
+            State::Nested(_) => self.state = State::Nested(nested::guard_of(self.id(), target)),
             state => self.state = state,
         }
         Ok(())
@@ -255,7 +250,7 @@ impl SessionClaim for RecordClaim<'_> {
         let leaving = self.leaving(failed_step);
         let mut attending = Attending::wait_of(signals, self.order.trail.talk(), None);
         match leaving.end(held, lost, why, &mut attending) {
-            Left::Released => End {
+            Left::Released | Left::ByAnother => End {
                 held: Some(age),
                 released: true,
                 lost: None,

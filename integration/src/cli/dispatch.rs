@@ -11,6 +11,7 @@ use crate::commands::{
     acquire, append, break_lock, check, cycle, hold, release, setup, status, update, wait, write,
 };
 use crate::error::{End, Error, Exit, Replaced};
+use crate::output::script::Script;
 use crate::output::{
     Common, answers::conclude, answers::not_written, envelope::Request, talk::print,
 };
@@ -51,14 +52,19 @@ fn do_what_is_typed(words: &[OsString]) -> End {
         Ok(common) => common,
         Err(error) => {
             let json = cli.common.json.unwrap_or_else(|| wants_json(&environment));
-            return misused(error, own, &common_unresolved(json, &environment, request));
+            return misused(
+                error,
+                own,
+                words,
+                &common_unresolved(json, &environment, request),
+            );
         }
     };
     if let Some(name) = cli.command.as_ref().and_then(Command::lacks_its_command) {
         let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
         let message =
             hint.unwrap_or_else(|| format!("no command; type: beadlock {name} -- CMD [ARG…]"));
-        return misused(Error::usage(message), own, &common);
+        return misused(Error::usage(message), own, words, &common);
     }
     let remote = patience::guard(cli.command.as_ref(), &environment);
     dispatch(cli.command, &environment.with_remote(remote), common)
@@ -89,6 +95,12 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
             agent: Some(address),
             ..
         })) => agent::run(&address, &common),
+        Some(Command::Status(status::StatusArgs {
+            id: Some(id),
+            targets,
+            protocol,
+            ..
+        })) => status::run_id(&targets, &id, &protocol, environment, talk).print(&common),
         Some(Command::Status(typed)) => {
             status::run(&typed.targets, &typed.protocol, environment, talk).print(&common)
         }
@@ -157,6 +169,7 @@ fn not_understood(
             Err(why) => misused(
                 not_written(&why),
                 None,
+                &[],
                 &common_unresolved(false, environment, request),
             ),
         };
@@ -204,7 +217,7 @@ fn not_understood(
                 .parse()
                 .ok()
         });
-    misused(Error::usage(message), own, &common)
+    misused(Error::usage(message), own, words, &common)
 }
 
 /// By the environment; a value that is wrong is said elsewhere.
@@ -217,7 +230,7 @@ fn wants_json(environment: &Environment) -> bool {
 }
 
 /// Ends what was not understood: with `own`, where `--own-exit-code` is given.
-fn misused(error: Error, own: Option<u8>, common: &Common) -> End {
+fn misused(error: Error, own: Option<u8>, words: &[OsString], common: &Common) -> End {
     let end = End::Code(
         Replaced {
             conflict: None,
@@ -225,5 +238,13 @@ fn misused(error: Error, own: Option<u8>, common: &Common) -> End {
         }
         .code(error.exit),
     );
-    conclude(common, Err((end, error)))
+    let end = conclude(common, Err((end, error)));
+    let cli = Cli::command();
+    let mut typed = words.iter().filter_map(|word| cli.find_subcommand(word));
+    let is_for_eval =
+        |command: &clap::Command| ["acquire", "release"].contains(&command.get_name());
+    if !common.json && typed.next().is_some_and(is_for_eval) {
+        Script::fail(end);
+    }
+    end
 }

@@ -32,6 +32,7 @@ use crate::claim::{
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
 use crate::output::{Common, answers::print_envelope, trail::Trail};
+use crate::protocol::named_claim::{anew, refuse_lost};
 use crate::protocol::{Acceptance, resolve};
 #[cfg(feature = "fleet")]
 use crate::run::fleet::Joined;
@@ -71,6 +72,9 @@ pub struct CycleArgs {
     /// Run it with this machine's lock alone, although the database has joined a fleet: claims elsewhere do not wait
     #[arg(long)]
     pub no_fleet: bool,
+    /// Run it also where the claim that $BEADLOCK_ID names is gone
+    #[arg(long)]
+    pub new_claim: bool,
     /// Exit with N instead of any code that is not the command's
     #[arg(long, value_name = "N")]
     pub own_exit_code: Option<u8>,
@@ -169,6 +173,16 @@ fn cycle(
     }
     let kill_after = settings::kill_after(None, environment)?;
     let command = Command::find(typed.command, environment.get("PATH"))?;
+    if !typed.new_claim {
+        let anew = || {
+            anew(
+                "beadlock cycle --new-claim {} -- {}",
+                &target,
+                command.words(),
+            )
+        };
+        refuse_lost(&target, environment, anew)?;
+    }
     let audit = settings::audit(None, environment);
     let trail = target.trail(audit.as_deref(), (None, None), &common.request, talk)?;
     let mut signals = Signals::block()?;

@@ -13,6 +13,7 @@ use crate::claim::{
 };
 use crate::error::{End, Error};
 use crate::output::{Common, answers::print_envelope, refuse_lock_file, talk::print};
+use crate::protocol::named_claim::{anew, refuse_lost};
 use crate::protocol::{self, HoldOnlyArgs, refuse_report, targets_of_claim};
 use crate::run::{session::Finished, session::Session, steps::Steps};
 use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
@@ -62,6 +63,9 @@ pub struct HoldArgs {
     /// [env: BEADLOCK_KILL_AFTER] [default: 10s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub kill_after: Option<Duration>,
+    /// Claim it anew where the claim that $BEADLOCK_ID names is gone
+    #[arg(long)]
+    pub new_claim: bool,
     /// Keep the lock until everything that the command started has ended
     #[arg(long)]
     pub wait_group: bool,
@@ -150,6 +154,13 @@ fn hold(
     // Before the directory of a target is made for it.
     let command = Command::find(typed.command, environment.get("PATH"))?;
     let wanted = wanted::all(targets, &typed.protocol, environment, talk)?;
+    if !typed.new_claim {
+        let of_command = command.words();
+        for Wanted { target, .. } in &wanted {
+            let anew = || anew("beadlock hold --new-claim {} -- {}", target, of_command);
+            refuse_lost(target, environment, anew)?;
+        }
+    }
     let (on_loss, kill_after, wait_group) = (*on_loss, *kill_after, typed.wait_group);
     let name = command.holder_name();
     let order = Vec::new();

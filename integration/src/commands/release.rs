@@ -5,14 +5,18 @@ use std::{ffi::OsString, fs, io::ErrorKind, time::Duration};
 
 use beadlock_checker::Options;
 use beadlock_checker::internal::take::{Adopted, Held, Site};
-use beadlock_checker::internal::{dialect::Record, escape::escaped, escape::escaped_path};
+use beadlock_checker::internal::{escape::escaped, escape::escaped_path};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::claim::leaving::{Leaving, Left, Why};
+use crate::claim::kernel_lock::{KernelRelease, WithoutRecord};
+use crate::claim::leaving::{Enders, Leaving, Left, Why};
 use crate::claim::{attendant::Unattended, gate, nested, target::Target};
-use crate::error::{Code, End, Error};
-use crate::output::{Common, answers::conclude, refuse_lock_file, trail::Trail};
+use crate::error::{Code, End, Error, Exit};
+use crate::output::answers::{conclude, ended, print_answer};
+use crate::output::script::Script;
+use crate::output::{Common, refuse_lock_file, trail::Trail};
+use crate::protocol::named_claim::{LostClaim, UNTIL, VARIABLES};
 use crate::protocol::{Acceptance, ReleaseArgs, refuse_options, resolve};
 use crate::run::steps::{RESULT_FILE, failure_step};
 use crate::settings::{self, environment::Environment};
@@ -20,15 +24,15 @@ use crate::words::{Part, millis, to_type};
 
 const EXAMPLES: &str = "\
 Examples:
-  beadlock release
+  eval \"$(beadlock release)\"
   beadlock release tower:app-prod --id req_8f3a";
 
 const EXITS: &str = "\
 Exit codes:
-  0  released, or the lock was gone already, which is a warning
+  0  released; with --missing-ok also when there is no such claim any more
   1  beadlock failed
   2  the command line is wrong, or neither --id nor $BEADLOCK_ID is given
-  9  somebody else holds the lock now; it is left alone";
+  9  the claim is not there any more: somebody else's lock is left alone";
 
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
@@ -39,6 +43,9 @@ pub struct ReleaseCommandArgs {
     /// The id that acquire has printed [env: BEADLOCK_ID]
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
+    /// Exit with 0 also when the claim is not there any more: for cleanup that may run twice
+    #[arg(long)]
+    pub missing_ok: bool,
     /// Add a JSON line to FILE [env: BEADLOCK_AUDIT]
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
@@ -52,7 +59,32 @@ const PATIENCE: Duration = Duration::from_secs(130);
 pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common) -> End {
     let released =
         release(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
-    conclude(common, released)
+    let end = match released {
+        Ok(_) if !common.json => {
+            common.talk.end_live();
+            let unset = Script::of_stdout().unset(&variables(typed, environment));
+            ended(
+                print_answer(common, Value::Null, None, || unset),
+                Exit::Done.code(),
+            )
+        }
+        released => conclude(common, released),
+    };
+    if !common.json {
+        Script::fail(end);
+    }
+    end
+}
+
+/// The variables that name the claim which has ended: none where the environment names another one.
+fn variables(typed: &ReleaseCommandArgs, environment: &Environment) -> Vec<&'static str> {
+    let named = environment.get("BEADLOCK_ID");
+    let is_another = |id: &String| named.is_some_and(|named| named != id.as_str());
+    if typed.id.as_ref().is_some_and(is_another) {
+        return Vec::new();
+    }
+    let until = environment.get(UNTIL).map(|_| UNTIL);
+    VARIABLES.into_iter().chain(until).collect()
 }
 
 fn release(
@@ -62,30 +94,35 @@ fn release(
 ) -> Result<Value, Error> {
     let id = id_of(typed, environment)?;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
-    let mut given = typed.protocol.given();
-    given.extend(typed.audit.as_ref().map(|_| "--audit of release"));
-    refuse_options(target.protocol, &target.given, &given)?;
+    refuse_options(target.protocol, &target.given, &typed.protocol.given())?;
     let (step, has_failed) = typed.protocol.outcome()?;
     let releasing = Releasing {
         target: &target,
         id: &id,
+        missing: match typed.missing_ok {
+            true => Missing::Accepted,
+            false => Missing::IsLoss,
+        },
         environment,
         common,
     };
-    let talk = &common.talk;
+    let audit = settings::audit(typed.audit.as_deref(), environment);
+    refuse_lock_file(
+        "--audit",
+        audit.as_deref(),
+        &target.protocol.own_files(&target),
+    )?;
     if let Some(kernel) = target.protocol.without_record() {
-        return Ok(releasing.answer(kernel.release(&target, &id, talk)?, None));
+        return releasing.without_record(kernel, audit.as_deref());
     }
     if let Some(outer) = nested::outer_of(&id, &target, environment) {
-        releasing.say_outer(outer);
-        return Ok(releasing.answer(false, None));
+        return releasing.under(outer);
     }
-    let audit = settings::audit(typed.audit.as_deref(), environment);
-    refuse_lock_file("--audit", audit.as_deref(), &[&target.path()])?;
-    let Some(held) = releasing.find()? else {
-        return Ok(releasing.answer(false, None));
+    let held = match releasing.find()? {
+        Found::Held(held) => held,
+        Found::Missing(lost) => return releasing.missing(lost),
     };
-    let trail = releasing.trail(audit.as_deref(), held.record())?;
+    let trail = releasing.trail(audit.as_deref(), Some(held.record().holder()))?;
     let step = step.map(str::to_owned).or_else(|| {
         let file = environment.get(RESULT_FILE).filter(|_| has_failed);
         failure_step(None, file.map(Path::new))
@@ -99,6 +136,7 @@ fn release(
     let age = held.age();
     let leaving = Leaving {
         target: &target,
+        enders: Enders::Several,
         patience: PATIENCE,
         trail: &trail,
         failure_step: step.as_deref(),
@@ -106,6 +144,7 @@ fn release(
     match leaving.end(held, None, why, &mut Unattended) {
         Left::Released => Ok(releasing.answer(true, Some(age))),
         Left::Lost(error) => Err(error),
+        Left::ByAnother => releasing.missing(releasing.lost()),
         Left::Stuck => {
             let path = escaped_path(&target.path());
             Err(Error::new(
@@ -131,8 +170,25 @@ fn id_of(typed: &ReleaseCommandArgs, environment: &Environment) -> Result<String
 struct Releasing<'a> {
     target: &'a Target,
     id: &'a str,
+    missing: Missing,
     environment: &'a Environment,
     common: &'a Common,
+}
+
+/// What a claim means that is not there any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    /// What was done under it was not protected.
+    IsLoss,
+    /// The release ran before (`--missing-ok`).
+    Accepted,
+}
+
+/// The lock of a claim.
+enum Found {
+    Held(Held),
+    /// It is gone, or another one's.
+    Missing(Error),
 }
 
 impl<'a> Releasing<'a> {
@@ -147,22 +203,63 @@ impl<'a> Releasing<'a> {
         })
     }
 
+    /// The answer where there is no such claim any more.
+    fn missing(&self, lost: Error) -> Result<Value, Error> {
+        if self.missing == Missing::IsLoss {
+            return Err(lost);
+        }
+        self.common.talk.warn(&lost.to_string());
+        Ok(self.answer(false, None))
+    }
+
+    /// Why there is no such claim any more.
+    fn lost(&self) -> Error {
+        let look = to_type("beadlock status {}", &[self.target.part()]);
+        let then = format!("what was done since is not protected; who and why: {look}");
+        let lost = LostClaim::of(self.id, self.target, self.environment);
+        let error = match lost {
+            Some(lost) => lost.error(&then),
+            None => Error::new(
+                Code::LockLost,
+                format!("the claim {} was lost; {then}", escaped(self.id)),
+            ),
+        };
+        let not_ours = self.target.protocol.rules().not_ours;
+        Error {
+            message: format!("{not_ours}{}", error.message),
+            ..error
+        }
+    }
+
+    fn without_record(
+        &self,
+        kernel: &dyn WithoutRecord,
+        audit: Option<&Path>,
+    ) -> Result<Value, Error> {
+        let Self { target, id, .. } = self;
+        let trail = audit
+            .map(|audit| self.trail(Some(audit), None))
+            .transpose()?;
+        match kernel.release(target, id, trail.as_ref(), &self.common.talk)? {
+            KernelRelease::Released => Ok(self.answer(true, None)),
+            KernelRelease::Outer => Ok(self.answer(false, None)),
+            KernelRelease::Gone(why) => self.missing(Error::new(Code::LockLost, why)),
+        }
+    }
+
     /// The id names an outer claim, which is not ended from here.
-    fn say_outer(&self, outer: &str) {
+    fn under(&self, outer: &str) -> Result<Value, Error> {
         let Self {
             target,
             environment,
             common: Common { talk, .. },
             ..
         } = self;
-        let (given, path) = (&target.given, escaped_path(&target.path()));
+        let given = &target.given;
         if !nested::stands(outer, target) {
-            talk.warn(&format!(
-                "the outer claim {} of {path} is not there any more: it was released, its time or its process was \
-                 over, or somebody removed it",
-                escaped(outer)
-            ));
-        } else if nested::is_of_hold(outer, target, environment) {
+            return self.missing(self.lost());
+        }
+        if nested::is_of_hold(outer, target, environment) {
             talk.say(&format!(
                 "{given} is still held by the outer claim, a hold, which ends it with its command"
             ));
@@ -175,60 +272,36 @@ impl<'a> Releasing<'a> {
                 "{given} is still held by the outer claim; to end that: {end}"
             ));
         }
+        Ok(self.answer(false, None))
     }
 
-    /// The claim's lock; `None`: it is gone, which is said.
-    fn find(&self) -> Result<Option<Held>, Error> {
+    fn find(&self) -> Result<Found, Error> {
         let Self {
             target,
             id,
             environment,
-            common,
+            ..
         } = self;
         let found = match target.is_nowhere() {
             true => Adopted::Gone,
             false => find(target, id, environment, PATIENCE)?,
         };
-        let (not_ours, path) = (
-            target.protocol.rules().not_ours,
-            escaped_path(&target.path()),
-        );
-        let look = || to_type("beadlock status {}", &[target.part()]);
-        let failed =
-            |code, message| Err(Error::new(code, message).detailed(format!("lock_file={path}")));
         match found {
-            Adopted::Held(held) => Ok(Some(held)),
-            Adopted::Gone => {
-                common.talk.warn(&format!(
-                    "{not_ours}{path} is not there any more: it was released, its time was over, or somebody removed it"
-                ));
-                Ok(None)
-            }
-            Adopted::NotOurs(record) => {
-                let whose = match record {
-                    None => "somebody else's".to_owned(),
-                    Some(record) => {
-                        let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
-                        format!("{holder}'s (PID {}, on {host})", record.pid())
-                    }
-                };
-                let message = format!(
-                    "{not_ours}{path} is {whose} now and was not touched: the claim {} was lost; who and why: {}",
-                    escaped(id),
-                    look()
-                );
-                failed(Code::LockLost, message)
-            }
+            Adopted::Held(held) => Ok(Found::Held(held)),
+            Adopted::Gone | Adopted::NotOurs(_) => Ok(Found::Missing(self.lost())),
             Adopted::Unreadable(why) => {
-                let message = format!("{path} was not touched: {why}; look at it: {}", look());
-                failed(Code::LockUnreadable, message)
+                let path = escaped_path(&target.path());
+                let look = to_type("beadlock status {}", &[target.part()]);
+                let message = format!("{path} was not touched: {why}; look at it: {look}");
+                let error = Error::new(Code::LockUnreadable, message);
+                Err(error.detailed(format!("lock_file={path}")))
             }
         }
     }
 
     /// The trail. A file that cannot be opened is warned of: the lock must not stay for that.
-    fn trail(&self, file: Option<&Path>, record: &Record) -> Result<Trail<'a>, Error> {
-        let of = (Some(record.holder()), Some(self.id));
+    fn trail(&self, file: Option<&Path>, holder: Option<&str>) -> Result<Trail<'a>, Error> {
+        let of = (holder, Some(self.id));
         let Common { talk, request, .. } = self.common;
         self.target.trail(file, of, request, talk).or_else(|error| {
             talk.warn(&error.to_string());

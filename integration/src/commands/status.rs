@@ -5,7 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::{Gates, address::Address, escape::escaped_path, look, raw};
+use beadlock_checker::internal::{
+    Gates, address::Address, escape::escaped, escape::escaped_path, look, raw,
+};
 use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 use serde_json::Value;
 
@@ -15,6 +17,7 @@ use crate::explain::{explanation::Explanation, observed::Observed, seen::Seen};
 use crate::output::answers::{Answers, each, not_written};
 use crate::output::table::{fitted, terminal_width};
 use crate::output::{talk::Talk, talk::print};
+use crate::protocol::named_claim::{LostClaim, stands};
 use crate::protocol::{Acceptance, LookArgs, resolve};
 #[cfg(feature = "fleet")]
 use crate::run::fleet::look::FleetSight;
@@ -26,7 +29,8 @@ Examples:
   beadlock status --agent unix:agent.sock";
 
 const EXITS: &str = "\
-status changes nothing. It exits with 0 when it could look, whatever it found.";
+status changes nothing. It exits with 0 when it could look, whatever it found; with --id \
+only while that claim stands, else with 9.";
 
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
@@ -36,6 +40,9 @@ pub struct StatusArgs {
     /// Print the lock file's own bytes, unchanged, and nothing else; of memory:DIR its document's status object
     #[arg(long, conflicts_with = "json")]
     pub raw: bool,
+    /// Exit with 0 while the claim with this id stands, else with 9; of one target
+    #[arg(long, value_name = "ID", conflicts_with_all = ["raw", "agent"])]
+    pub id: Option<String>,
     /// Ask the agent that listens at ADDR how all its databases fare: IP:PORT, or unix:PATH
     #[arg(long, value_name = "ADDR", value_parser = address(),
           conflicts_with_all = ["raw", "targets", "stale_after", "stale_after_remote"])]
@@ -70,6 +77,48 @@ pub fn run(
         }
     }
     answers
+}
+
+/// [`run`] for one target, that exits with 9 where the claim `id` does not stand.
+pub fn run_id(
+    targets: &[OsString],
+    id: &str,
+    protocol: &LookArgs,
+    environment: &Environment,
+    talk: &Talk,
+) -> Answers {
+    if targets.len() > 1 {
+        let mut answers = Answers::default();
+        answers.failed(Error::usage("--id is of one claim, and so of one target"));
+        return answers;
+    }
+    let mut answers = run(targets, protocol, environment, talk);
+    if answers.errors.is_empty() {
+        let named = targets.first().map(OsString::as_os_str);
+        match resolve(named, environment, Acceptance::Any)
+            .map(|target| claim_of(id, &target, environment))
+        {
+            Ok(None) => {}
+            Ok(Some(lost)) => {
+                talk.say(&lost);
+                answers.exits.push(Exit::Lost);
+            }
+            Err(error) => answers.failed(error),
+        }
+    }
+    answers
+}
+
+/// Why the claim `id` does not stand; `None`: it does.
+fn claim_of(id: &str, target: &Target, environment: &Environment) -> Option<String> {
+    match LostClaim::of(id, target, environment) {
+        Some(lost) => Some(lost.to_string()),
+        None if stands(id, target) => None,
+        None => Some(format!(
+            "it cannot be told whether the claim {} stands",
+            escaped(id)
+        )),
+    }
 }
 
 fn seen(

@@ -91,6 +91,14 @@ pub enum End {
 }
 
 impl End {
+    /// The exit code that a shell sees.
+    pub fn as_code(self) -> u8 {
+        match self {
+            Self::Code(code) => code,
+            Self::Interrupted => Exit::Signal(Signal::SIGINT as i32).code(),
+        }
+    }
+
     /// Returns the exit code; for [`End::Interrupted`] it does not return but dies of SIGINT.
     pub fn finish(self) -> i32 {
         match self {

@@ -8,6 +8,7 @@ pub mod help;
 pub mod listing;
 pub mod lock;
 pub mod memory;
+pub mod named_claim;
 mod process;
 mod resolve;
 pub mod tower;

@@ -32,8 +32,8 @@ use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, read, setsid
 use super::request::{HelperRequest, KeptLease, LeaseKeeperRequest};
 use crate::claim::event::{failed_to, wait_for};
 use crate::claim::keeping::{Guard, Keeping};
-use crate::claim::leaving::{Leaving, Left, Why};
-use crate::claim::loss::{Loss, WatchStart};
+use crate::claim::leaving::{Enders, Leaving, Left, Why};
+use crate::claim::loss::{EndedWatch, Loss, WatchStart};
 use crate::error::{Code, End, Error, Exit};
 use crate::{
     claim::attendant::Attending, claim::kernel_lock::KernelLock,
@@ -269,15 +269,19 @@ fn adopt_record(target: &Target, id: &str) -> Option<Held> {
 fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>) -> Option<Exit> {
     let lease = target.protocol.lease(&held);
     let keeping = Keeping::begin(held, lease, WatchStart::AtOnce).ok()?;
-    let (lost, why) = vigil.keep(keeping.guard(trail));
-    let held = keeping.end()?;
-    // The process that released or broke it has written that down.
-    if matches!(lost, Some(Loss::Released)) || held.broken_as().is_some() {
+    let mut guard = keeping.guard(trail);
+    let (lost, why) = vigil.keep(&mut guard);
+    let saw_release = matches!(lost, Some(Loss::Released)) || guard.saw_release();
+    drop(guard);
+    let EndedWatch { held, was_released } = keeping.end_of_several(saw_release)?;
+    // The process that released or broke it has written that down, whatever has ended the watch.
+    if was_released || held.broken_as().is_some() {
         return Some(Exit::Done);
     }
     let talk = trail.talk();
     let leaving = Leaving {
         target,
+        enders: Enders::Several,
         patience: LAST_PATIENCE,
         trail,
         failure_step: None,
@@ -289,12 +293,12 @@ fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>)
         &mut Attending::wait_of(&mut vigil.signals, talk, None),
     ) {
         Left::Lost(_) => Some(Exit::Lost),
-        Left::Released | Left::Stuck => Some(Exit::Done),
+        Left::Released | Left::ByAnother | Left::Stuck => Some(Exit::Done),
     }
 }
 
 fn keep_kernel(mut vigil: Vigil, lock: Box<dyn KernelLock>, trail: &Trail<'_>) -> Exit {
-    let (lost, why) = vigil.keep(lock.guard());
+    let (lost, why) = vigil.keep(&mut lock.guard());
     if lock.end(lost, why, trail).is_some() {
         Exit::Lost
     } else {
@@ -313,7 +317,7 @@ struct Vigil {
 
 impl Vigil {
     /// Says that the claim is kept, and keeps it until there is a reason to end it, or it has ended.
-    fn keep(&mut self, mut guard: Guard<'_>) -> (Option<Loss>, Why) {
+    fn keep(&mut self, guard: &mut Guard<'_>) -> (Option<Loss>, Why) {
         // Our caller is waiting for this: by now nothing is missed, and what ends it does not end us. An error: it has
         // ended, which the other pipe says as well.
         let _ = self.ready.take().map(|mut ready| ready.write_all(b"."));

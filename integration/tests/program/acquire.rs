@@ -17,7 +17,7 @@ use beadlock_testkit::{
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-/// What names a claim, as it was printed: three lines and nothing else.
+/// What names a claim, as it was printed into a pipe: lines for `eval`, and nothing else.
 #[derive(Debug)]
 pub struct Printed {
     pub target: String,
@@ -28,25 +28,36 @@ pub struct Printed {
 impl Printed {
     #[track_caller]
     pub fn of(ended: &Ended) -> Self {
-        let names = ["BEADLOCK_TARGET=", "BEADLOCK_ID=", "BEADLOCK_PID="];
-        let values: Vec<&str> = ended
+        let lines: Vec<(&str, &str)> = ended
             .out
             .lines()
-            .zip(names)
-            .filter_map(|(line, name)| line.strip_prefix(name))
+            .filter_map(|line| line.strip_prefix("export ")?.split_once('='))
             .collect();
-        let [target, id, pid] = values[..] else {
-            panic!("{ended:?}")
-        };
+        let names: Vec<&str> = lines.iter().map(|(name, _)| *name).collect();
+        let expected = [
+            "BEADLOCK_TARGET",
+            "BEADLOCK_ID",
+            "BEADLOCK_PID",
+            "BEADLOCK_UNTIL",
+        ];
+        assert!(names == expected || names == expected[..3], "{ended:?}");
         assert_eq!(
             (ended.out.lines().count(), ended.out.ends_with('\n')),
-            (3, true),
+            (lines.len(), true),
             "{ended:?}"
         );
+        let plain = |at: usize| {
+            let quoted: (&str, &str) = lines[at];
+            let inner = quoted
+                .1
+                .strip_prefix('\'')
+                .and_then(|rest| rest.strip_suffix('\''));
+            inner.unwrap_or(quoted.1).to_owned()
+        };
         Self {
-            target: target.to_owned(),
-            id: id.to_owned(),
-            pid: pid.parse().unwrap(),
+            target: plain(0),
+            id: plain(1),
+            pid: plain(2).parse().unwrap(),
         }
     }
 }

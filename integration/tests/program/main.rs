@@ -66,6 +66,8 @@ mod signal;
 #[cfg(test)]
 mod status;
 #[cfg(test)]
+mod steps;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod tower_look;

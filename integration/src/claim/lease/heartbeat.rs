@@ -21,7 +21,7 @@ use nix::sys::eventfd::EventFd;
 
 use super::{HearHeartbeats, Limits};
 use crate::claim::event::{bell, failed_to, wait_for};
-use crate::claim::loss::{self, CONFIRM, Loss, WatchStart, WatchState};
+use crate::claim::loss::{self, CONFIRM, EndedWatch, Loss, WatchStart, WatchState};
 use crate::error::Error;
 use beadlock_checker::internal::deadline::BootTimer;
 
@@ -49,7 +49,7 @@ pub enum HeartbeatEvent {
 #[derive(Debug)]
 pub struct Heartbeats {
     shared: Arc<Shared>,
-    ended: Receiver<Held>,
+    ended: Receiver<EndedWatch>,
     pub path: PathBuf,
     pub id: String,
     pub limits: Limits,
@@ -217,7 +217,7 @@ impl Heartbeats {
     }
 
     /// Ends them; the guard comes back. `None`: one hangs, and the guard with it.
-    pub fn end(self) -> Option<Held> {
+    pub fn end(self) -> Option<EndedWatch> {
         let _ = self.shared.stop.write(1);
         self.ended.recv_timeout(LAST_BEAT).ok()
     }
@@ -235,7 +235,7 @@ struct Beating {
 }
 
 impl Beating {
-    fn until_stopped(mut self, ended: &Sender<Held>) {
+    fn until_stopped(mut self, ended: &Sender<EndedWatch>) {
         let was_long =
             facts::age(self.held.record(), None).unwrap_or_default() >= self.limits.interval;
         // The claim may have taken its time.
@@ -275,7 +275,11 @@ impl Beating {
                 self.lose(loss, true);
             }
         }
-        let _ = ended.send(self.held);
+        let was_released = self.watch.saw_release(&self.held);
+        let _ = ended.send(EndedWatch {
+            held: self.held,
+            was_released,
+        });
     }
 
     fn lose(&self, loss: Loss, is_final: bool) {
@@ -325,7 +329,9 @@ impl Beating {
                 Ok(self.limits.interval)
             }
             Heartbeat::Lost(whereabouts) => match loss::loss_of(whereabouts) {
-                Some(Loss::Vanished) if self.held.is_deleted() => Err((Loss::Released, true)),
+                Some(Loss::Vanished) if self.watch.saw_release(&self.held) => {
+                    Err((Loss::Released, true))
+                }
                 Some(loss) => Err((loss, true)),
                 None => Ok(again),
             },

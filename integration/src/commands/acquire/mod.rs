@@ -8,34 +8,37 @@ mod kernel;
 mod subject;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::{
     dialect::StartedAt, duration, duration::shown, facts, facts::Liveness, facts::random_id,
-    process, sys::stdout_was_closed,
+    process,
 };
 use clap::Args;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::{
-    claiming::Claiming, command, fleet, known_process::KnownProcess, leaving::Leaving,
-    leaving::Why, nested, protocol::MakeRecord, report, report::Report, session_claim::claimed,
-    signals::Signals, target::Target,
+    claiming::Claiming, command, fleet, known_process::KnownProcess, leaving::Enders,
+    leaving::Leaving, leaving::Why, nested, protocol::MakeRecord, report, report::Report,
+    session_claim::claimed, signals::Signals, target::Target,
 };
 use crate::error::{End, Error, Exit};
+use crate::ignored::Reminder;
+use crate::output::script::{Script, print_all};
 use crate::output::{Common, refuse_lock_file, trail::Trail};
+use crate::protocol::named_claim::UNTIL;
 use crate::protocol::{self, Intended, intended, refuse_report, target_of_claim};
 use crate::run::{
     lease_keeper, lease_keeper::LeaseKeeper, request::KeptLease, request::LeaseKeeperRequest,
 };
 use crate::settings::{Claim, arguments::ClaimArgs, environment::Environment};
-use crate::{ignored::Reminder, words::quoted};
 
 const EXAMPLES: &str = "\
 Examples:
-  eval \"$(beadlock acquire)\"; make release; beadlock release
+  eval \"$(beadlock acquire)\"
+  make release
+  eval \"$(beadlock release)\"
+
   beadlock acquire --detach --max-hold 1h >> \"$GITHUB_ENV\"";
 
 const EXITS: &str = "\
@@ -118,6 +121,8 @@ pub fn run(typed: &AcquireArgs, environment: &Environment, common: &Common) -> E
         }
         if common.json {
             let _ = print_all(common.envelope(report.json(), Some(error)).as_bytes());
+        } else if !typed.protocol.raw() {
+            Script::fail(end);
         }
     }
     end
@@ -220,6 +225,13 @@ impl Acquiring<'_> {
         subject.map_or(self.typed.max_hold.unwrap_or(MAX_HOLD), |_| Duration::MAX)
     }
 
+    /// When that is, by the wall clock; `None`: never.
+    fn end(&self, subject: Option<i32>) -> Option<String> {
+        let time = self.max_hold(subject).try_into().ok()?;
+        let end = facts::now().0.checked_add(time)?;
+        Some(StartedAt::from_unix(end.as_secs(), 0).to_string())
+    }
+
     /// Without `--for` the claim stands for the caller, and that may be a program that only starts others.
     fn warn_of_a_wrapper(&self, subject: Option<i32>) {
         let caller = subject.filter(|_| self.typed.for_process.is_none());
@@ -238,17 +250,12 @@ impl Acquiring<'_> {
         lease: KeptLease,
         subject: Option<i32>,
     ) -> LeaseKeeperRequest {
-        let max_hold = self.max_hold(subject);
-        let end = max_hold
-            .try_into()
-            .ok()
-            .and_then(|time| facts::now().0.checked_add(time));
         LeaseKeeperRequest {
             lease,
             target: target.absolute(),
             given: target.given.clone(),
-            max_hold,
-            until: end.map(|end| StartedAt::from_unix(end.as_secs(), 0).to_string()),
+            max_hold: self.max_hold(subject),
+            until: self.end(subject),
             subject: subject.map(KnownProcess::of),
             request_id: self.common.request.id().to_owned(),
             audit: lease_keeper::absolute(self.settings.audit.as_deref()),
@@ -358,6 +365,7 @@ impl Acquiring<'_> {
         {
             let leaving = Leaving {
                 target,
+                enders: Enders::Owner,
                 patience: drain,
                 trail,
                 failure_step: None,
@@ -408,44 +416,31 @@ impl Acquiring<'_> {
 
     /// Prints what names the claim: fit for `eval`, and for a file of environment variables.
     fn tell(&self, report: &Report, target: &Target, id: &str, pid: i32) -> Result<(), Error> {
-        let mut lines = Vec::new();
-        if self.common.json {
-            lines = self.common.envelope(report.json(), None).into_bytes();
+        let lines = if self.common.json {
+            self.common.envelope(report.json(), None).into_bytes()
         } else {
-            lines.extend([b"BEADLOCK_TARGET=", assigned(&target.exported).as_slice()].concat());
-            if let Some((variable, path)) =
-                target.protocol.exported_besides(target, self.environment)
-            {
-                lines.extend(format!("\n{variable}=").into_bytes());
-                lines.extend(assigned(path.as_os_str()));
-            }
-            lines.extend(format!("\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n").as_bytes());
-        }
+            let (script, pid) = (Script::of_stdout(), pid.to_string());
+            let besides = target
+                .protocol
+                .exported_besides(target, self.environment)
+                .map(|(variable, path)| (variable, path.into_os_string()));
+            let until = || {
+                self.end(None)
+                    .filter(|_| self.typed.detach && !report.nested)
+            };
+            let variables = [
+                Some(("BEADLOCK_TARGET", target.exported.clone())),
+                besides,
+                Some(("BEADLOCK_ID", id.into())),
+                Some(("BEADLOCK_PID", pid.into())),
+                until().map(|until| (UNTIL, until.into())),
+            ];
+            let lines = variables.into_iter().flatten();
+            lines
+                .flat_map(|(name, value)| script.set(name, &value))
+                .collect()
+        };
         print_all(&lines)
             .map_err(|error| Error::failed("write to stdout, so nothing is claimed", &error))
     }
-}
-
-/// A word as every shell reads it back: this is data, and so is no more escaped than the line needs. Only what would
-/// break it has other quotes ([`quoted`]).
-fn assigned(word: &OsStr) -> Vec<u8> {
-    let (bytes, shown) = (word.as_bytes(), quoted(word));
-    if !shown.starts_with(['$', '"']) || bytes.iter().any(u8::is_ascii_control) {
-        return shown.into_bytes();
-    }
-    let inner = bytes
-        .split(|byte| *byte == b'\'')
-        .collect::<Vec<_>>()
-        .join(&br"'\''"[..]);
-    [b"'", inner.as_slice(), b"'"].concat()
-}
-
-/// The caller must have it: a pipe that is closed is a failure here.
-fn print_all(text: &[u8]) -> io::Result<()> {
-    if stdout_was_closed() {
-        return Err(io::Error::other("it is closed"));
-    }
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text)?;
-    stdout.flush()
 }

@@ -14,7 +14,7 @@ use super::{
     File, FileLock, FileTarget, LockFile, LockId, Mode, look, nested, refused::names, release, take,
 };
 use crate::claim::attendant::{Attending, Stopped};
-use crate::claim::kernel_lock::{KernelLock, Observation, WithoutRecord};
+use crate::claim::kernel_lock::{KernelLock, KernelRelease, Observation, WithoutRecord};
 use crate::claim::loss::{Loss, Watch, WatchStart};
 use crate::error::{Code, Error, Exit};
 use crate::words::{Part, to_type};
@@ -125,8 +125,19 @@ impl WithoutRecord for File {
         Ok(begun.elapsed())
     }
 
-    fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<bool, Error> {
-        release::release(&FileTarget::of_target(target), id, talk)
+    fn stands(&self, target: &Target, id: &str) -> bool {
+        let known = release::claim_of(id);
+        known.is_some_and(|known| nested::standing(&FileTarget::of_target(target), known).is_some())
+    }
+
+    fn release(
+        &self,
+        target: &Target,
+        id: &str,
+        trail: Option<&Trail<'_>>,
+        talk: &Talk,
+    ) -> Result<KernelRelease, Error> {
+        release::release(&FileTarget::of_target(target), id, trail, talk)
     }
 
     /// An flock cannot be taken from the process that has it: the answer says which process to end.
@@ -248,7 +259,11 @@ pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
     }
 }
 
-/// What the audit trail has in place of a record.
 pub fn record(lock: &FileLock, id: &str) -> Value {
-    json!({ "id": id, "mode": lock.mode().as_str() })
+    record_of(id, lock.mode())
+}
+
+/// What the audit trail has in place of a record.
+pub fn record_of(id: &str, mode: Mode) -> Value {
+    json!({ "id": id, "mode": mode.as_str() })
 }

@@ -62,7 +62,6 @@ impl Protocol for File {
             "--reap-proven-dead" => {
                 Some("an flock ends with its process: none is ever left behind")
             }
-            "--audit of release" => Some("the keeper writes into the file that acquire was told"),
             "--id" | "--malformed" | "--yes" | "--even-if-live" => {
                 Some("an flock cannot be taken away, only its process ended")
             }

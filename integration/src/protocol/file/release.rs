@@ -3,55 +3,90 @@
 use std::{os::fd::AsFd, time::Duration};
 
 use beadlock_checker::Verdict;
+use beadlock_checker::internal::audit::Event;
+use beadlock_checker::internal::process::Stat;
 use beadlock_checker::internal::{
-    Gates, dialect::file::LockId, escape::escaped, sys::pidfd_open, system_words,
+    Gates, dialect::file::LockId, escape::escaped, facts::boottime, sys::pidfd_open, system_words,
 };
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::{errno::Errno, unistd::Pid};
+use nix::unistd::{Pid, SysconfVar, sysconf};
 
-use super::{look, nested, refused::names, target::FileTarget};
+use super::{kernel::record_of, look, nested, refused::names, target::FileTarget};
+use crate::claim::kernel_lock::KernelRelease;
 use crate::error::{Code, Error};
 use crate::{
-    claim::event::wait_for, claim::known_process::HelperKind, claim::nested::NESTED,
-    output::talk::Talk,
+    claim::event::wait_for, claim::known_process::HelperKind, claim::leaving::Why,
+    claim::nested::NESTED, output::talk::Talk, output::trail::Trail,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The claim that `acquire` has printed the id of, or that a nested one stands under.
+pub fn claim_of(id: &str) -> Option<LockId> {
+    id.strip_prefix(NESTED).unwrap_or(id).parse().ok()
+}
+
 /// Ends the claim with this id, which `acquire` has printed.
-pub fn release(target: &FileTarget, id: &str, talk: &Talk) -> Result<bool, Error> {
-    let (given, shown) = (target.given(), escaped(id));
-    let known: Option<LockId> = id.strip_prefix(NESTED).unwrap_or(id).parse().ok();
-    let Some(known) = known.filter(|known| nested::standing(target, *known).is_some()) else {
+pub fn release(
+    target: &FileTarget,
+    id: &str,
+    trail: Option<&Trail<'_>>,
+    talk: &Talk,
+) -> Result<KernelRelease, Error> {
+    let given = target.given();
+    let known = claim_of(id).and_then(|known| Some((known, nested::standing(target, known)?)));
+    let Some((known, mode)) = known else {
         let seen = look::at(target, &Gates::now());
-        if matches!(seen.verdict, Verdict::Held(_)) {
-            let message = format!(
-                "{given} was not touched: the claim {shown} was lost, and it is locked by {} now",
+        return Ok(KernelRelease::Gone(match seen.verdict {
+            Verdict::Held(_) => format!(
+                "{given} was not touched: the claim {} was lost, and it is locked by {} now",
+                escaped(id),
                 names(&seen.holders)
-            );
-            return Err(Error::new(Code::LockLost, message));
-        }
-        talk.warn(&format!(
-            "{given} is not locked any more: it was released, or its time was over"
-        ));
-        return Ok(false);
+            ),
+            _ => format!(
+                "{given} is not locked any more: it was released, its time was over, or its keeper was killed"
+            ),
+        }));
     };
     if id.starts_with(NESTED) || !is_keeper(known.pid) {
         talk.say(&format!(
             "{given} is still held by the outer claim ({known}), which ends it with its own end"
         ));
-        return Ok(false);
+        return Ok(KernelRelease::Outer);
     }
-    end(target, known)?;
+    let held = age_of_process(known.pid);
+    // The lock is gone with its keeper, which has nothing else to do; killed it writes nothing.
+    let signal = match trail {
+        None => Signal::SIGTERM,
+        Some(_) => Signal::SIGKILL,
+    };
+    end(target, known, signal)?;
     talk.say(&format!("released {given}"));
-    Ok(true)
+    if let Some(trail) = trail {
+        trail.write(Event::LockReleased, |entry| {
+            entry
+                .reason(Why::RELEASED.reason)
+                .held_for(held.unwrap_or_default())
+                .result(Why::RELEASED.result)
+                .lock(&record_of(&known.to_string(), mode))
+        });
+    }
+    Ok(KernelRelease::Released)
+}
+
+/// How long the process has been there, to a hundredth of a second.
+fn age_of_process(pid: i32) -> Option<Duration> {
+    let ticks = u32::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
+    let start = Duration::from_secs(Stat::read(pid)?.start_ticks).checked_div(ticks)?;
+    boottime().checked_sub(start)
 }
 
 fn is_keeper(pid: i32) -> bool {
     HelperKind::of(pid) == Some(HelperKind::LeaseKeeper)
 }
 
-fn end(target: &FileTarget, id: LockId) -> Result<(), Error> {
+fn end(target: &FileTarget, id: LockId, signal: Signal) -> Result<(), Error> {
     let failed = |why: &str| {
         let given = target.given();
         Error::new(
@@ -67,7 +102,7 @@ fn end(target: &FileTarget, id: LockId) -> Result<(), Error> {
     if nested::standing(target, id).is_none() || !is_keeper(id.pid) {
         return Ok(());
     }
-    match kill(Pid::from_raw(id.pid), Signal::SIGTERM) {
+    match kill(Pid::from_raw(id.pid), signal) {
         Ok(()) | Err(Errno::ESRCH) => {}
         Err(errno) => {
             let why = format!("cannot be ended: {}", system_words(&errno.into()));
