@@ -60,7 +60,7 @@ use nix::sys::signal::Signal;
 use crate::audit::AuditTrail;
 use crate::config::{AgentSettings, CommandLine, ConfigFailure, RunMode};
 use crate::diagnostics::Diagnostics;
-use crate::limits::no_events;
+use crate::limits::{has_descriptors_for_the_loop, no_events};
 use crate::outside::{Door, Metrics, Questions};
 use crate::scheduler::{Scheduler, Signals};
 
@@ -154,6 +154,7 @@ fn serve(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
         Some(path) => AuditTrail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (AuditTrail::default(), None),
     };
+    has_descriptors_for_the_loop().map_err(no_events)?;
     // One thread: what blocks is done in others ([`scheduler`]), and to wake them costs more than most cycles do.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     // What walked the roots is not there any more when nothing happens.

@@ -1,10 +1,23 @@
 //! What the system may not give.
 
+use std::io;
+use std::os::fd::AsFd;
+
+/// What the loop of tokio opens: for its polls, and two sockets for the signals.
+const DESCRIPTORS_OF_THE_LOOP: usize = 6;
+
+/// Whether there are descriptors for the loop. Without those for its signals tokio panics.
+pub(crate) fn has_descriptors_for_the_loop() -> io::Result<()> {
+    let another = |_| io::stderr().as_fd().try_clone_to_owned();
+    let all: io::Result<Vec<_>> = (0..DESCRIPTORS_OF_THE_LOOP).map(another).collect();
+    all.map(drop)
+}
+
 /// The system does not give what a daemon waits with.
-pub(crate) fn no_events(error: std::io::Error) -> std::io::Error {
+pub(crate) fn no_events(error: io::Error) -> io::Error {
     let why = beadlock_checker::internal::system_words(&error);
     let message = format!(
         "no threads or descriptors to wait with: {why}; look at `ulimit -n` and `ulimit -u`"
     );
-    std::io::Error::new(error.kind(), message)
+    io::Error::new(error.kind(), message)
 }

@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 
 pub use crate::dialect::facts::{Depth, Facts, Ids, Liveness, Proof};
 use crate::dialect::{
-    Clocks, Mark, ProcessRecord, Record, Rejected, StartedAt, WantedFacts, holder_name_is_fit,
+    Clocks, Mark, Moment, ProcessRecord, Record, Rejected, StartedAt, WantedFacts,
+    holder_name_is_fit,
 };
 use crate::{filesystem, namespace, process, sys, watchdog};
 
@@ -117,6 +118,14 @@ pub fn now() -> StartedAt {
     StartedAt(since.unwrap_or(jiff::SignedDuration::MAX))
 }
 
+/// This moment, by both clocks.
+pub fn moment() -> Moment {
+    Moment {
+        wall: now(),
+        boottime: boottime(),
+    }
+}
+
 /// The time since boot, by a clock that counts sleep and that nobody sets; zero where there is none.
 pub fn boottime() -> Duration {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
@@ -179,6 +188,7 @@ impl Facts {
         let (ids, liveness) = (Ids::not_asked(), Liveness::NotAsked);
         Self {
             now: now(),
+            boottime: boottime(),
             hostname,
             ids,
             liveness,
@@ -219,6 +229,7 @@ impl Facts {
         let (liveness, unrefreshed) = (Liveness::NotAsked, Duration::ZERO);
         let mut facts = Self {
             now: now(),
+            boottime: boottime(),
             hostname,
             ids,
             liveness,

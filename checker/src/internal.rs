@@ -32,5 +32,5 @@ macro_rules! shown {
 
 shown! {
     address audit beside children closed database deadline dialect duration escape facts git log_line mounts obstacle
-    outputs process redirect runner shell sys take target
+    outputs process redirect regular runner secrets shell sys take target
 }

@@ -11,7 +11,7 @@ use nix::{
     sys::stat::fstat,
 };
 
-use crate::{dialect::StartedAt, error::words, filesystem::FileKind};
+use crate::{dialect::StartedAt, error::words, filesystem::FileKind, regular::CAREFULLY};
 
 pub(crate) const LIMIT: usize = 64 * 1024;
 
@@ -81,7 +81,7 @@ pub(crate) fn open_to_change(dir: impl AsFd, name: &CStr) -> Sight {
 
 fn open_for(access: OFlag, dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> Sight {
     let mut deadline = None;
-    let flags = access | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let flags = access | OFlag::O_NOFOLLOW | CAREFULLY;
     loop {
         return match openat(dir.as_fd(), name, flags, Mode::empty()) {
             Ok(fd) => LockFile::opened(File::from(fd)),

@@ -7,8 +7,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::internal::regular::{self, Links};
 use nix::unistd::{Uid, User, geteuid};
 
+use crate::TEXT_LIMIT;
 use crate::{
     GitReason, Part, Repository, Stop, as_path, damage, escaped, escaped_path, locks, progress,
     reflog, to_type,
@@ -428,7 +430,8 @@ fn attribute_line(repository: &Repository, file: &[u8], attribute: &str) -> Stri
     let dirs = as_path(file).ancestors().skip(1);
     let files = dirs.map(|dir| dir.join(".gitattributes"));
     for path in files {
-        let text = fs::read_to_string(repository.git.dir.join(&path)).unwrap_or_default();
+        let file = repository.git.dir.join(&path);
+        let text = regular::read_text(&file, Links::Followed, TEXT_LIMIT).unwrap_or_default();
         let has = |line: &str| {
             let is_comment = line.starts_with('#');
             let mut words = line.split_whitespace().skip(1);

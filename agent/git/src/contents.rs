@@ -11,14 +11,12 @@
 //! next sync that compares all contents, once an hour.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
+use beadlock_checker::internal::regular::{self, Links};
 use tokio::time::Instant;
 
 use crate::unchanged::FileStamp;
@@ -104,13 +102,8 @@ impl ContentLook {
 }
 
 fn digest(path: &Path) -> io::Result<u64> {
-    let mut options = File::options();
-    let mut file = options
-        .read(true)
-        .custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-        .open(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() || meta.len() > LONG {
+    let mut file = regular::open(path, Links::Refused)?;
+    if file.metadata()?.len() > LONG {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let (mut hasher, mut buffer) = (DefaultHasher::new(), vec![0; 64 * 1024]);

@@ -1,13 +1,12 @@
 //! How many fetches there are at once: a few of all, and one of each host.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nix::libc::{O_CLOEXEC, O_NONBLOCK};
+use beadlock_checker::internal::regular::{self, Links};
 use tokio::sync::Notify;
 
 /// How much of a repository's settings is read for a guess.
@@ -116,11 +115,7 @@ pub fn guess_host(database: &Path) -> Option<String> {
         .skip(1)
         .find(|dir| dir.join(".git").exists())?;
     let mut settings = String::new();
-    // A pipe in its place is not waited for.
-    let opened = File::options()
-        .read(true)
-        .custom_flags(O_NONBLOCK | O_CLOEXEC)
-        .open(top.join(".git/config"));
+    let opened = regular::open(&top.join(".git/config"), Links::Followed);
     let mut file = opened.ok()?.take(LONGEST);
     file.read_to_string(&mut settings).ok()?;
     let value = |line: &str| {

@@ -1,8 +1,10 @@
 //! Which files of the database a filter stores, and whether git-lfs is set up for those that are for it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::internal::regular::{self, Links};
+
+use crate::TEXT_LIMIT;
 use crate::walk::DatabaseFiles;
 use crate::{
     Event, GitReason, HindranceKind, Part, Repository, Stop, escaped, escaped_path, nul_separated,
@@ -75,7 +77,7 @@ fn sources(repository: &Repository, files: &DatabaseFiles) -> Result<Vec<(String
         .chain([repository.common_dir.join("info/attributes")]);
     let others = others.map(|file: PathBuf| (escaped_path(&file), file));
     let speaks = |(shown, file): (String, PathBuf)| {
-        let text = fs::read(file).ok()?;
+        let text = regular::read(&file, Links::Followed, TEXT_LIMIT).ok()?;
         text.windows(6)
             .any(|word| word == b"filter")
             .then_some((shown, text))
@@ -144,7 +146,8 @@ fn has_lfs_hook(repository: &Repository) -> Result<bool, Stop> {
         .then(|| dir.parent().map(Path::to_owned))
         .flatten();
     let calls = |dir: PathBuf| {
-        let text = fs::read(dir.join("pre-push")).unwrap_or_default();
+        let hook = dir.join("pre-push");
+        let text = regular::read(&hook, Links::Followed, TEXT_LIMIT).unwrap_or_default();
         text.windows(3).any(|word| word == b"lfs")
     };
     Ok(settings.have_hooks() || calls(dir) || above.is_some_and(calls))

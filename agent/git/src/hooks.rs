@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use beadlock_checker::internal::facts;
+use beadlock_checker::internal::secrets::masked;
 
-use crate::secrets::masked;
 use crate::{
     GitOutput, GitReason, HookRun, Part, Repository, Stop, SyncMessage, escaped, say, to_type,
 };

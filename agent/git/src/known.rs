@@ -3,12 +3,12 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::internal::secrets::masked;
 use serde::{Deserialize, Serialize};
 
 use crate::crowd::host_of;
 use crate::owners::LedTo;
 use crate::repository::{IN_PROGRESS, Repository};
-use crate::secrets::masked;
 use crate::{BranchHead, GitSettings, Upstream, refs};
 
 /// The repository of a database, as the last sync has found it.

@@ -9,13 +9,13 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
+use beadlock_checker::internal::regular::{self, Links};
 
 use crate::{Event, Part, Repository, SyncMessage, as_path, sqlite, to_type, typed_all};
 
@@ -438,10 +438,7 @@ fn has_manifest(dir: &Path) -> bool {
 
 /// The first bytes of a file; none of one that cannot be read.
 fn beginning(path: &Path) -> Vec<u8> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-        .open(path);
+    let opened = regular::open(path, Links::Refused);
     let mut bytes = Vec::new();
     let read = opened.map(|file| file.take(BEGINNING as u64).read_to_end(&mut bytes));
     if matches!(read, Ok(Ok(_))) {

@@ -91,7 +91,6 @@ mod report;
 mod repository;
 mod request;
 mod route;
-mod secrets;
 mod settings;
 mod signing;
 mod sqlite;
@@ -146,6 +145,9 @@ use self::turn::{SyncTurn, remove};
 pub use self::unchanged::{Snapshot, Subjects};
 pub use self::upkeep::Upkeep;
 use self::upstream::{Distance, Upstream};
+
+/// The longest file of settings, of attributes or of a hook that is looked into.
+const TEXT_LIMIT: u64 = 16 * 1024 * 1024;
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {

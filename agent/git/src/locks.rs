@@ -9,14 +9,14 @@
 //!
 //! What was seen when is noted in the git directory, since each sync is a process of its own.
 
-use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use beadlock_checker::internal::regular::{self, Links};
 use beadlock_checker::internal::{FileSystem, Reach, facts};
-use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
 use serde::{Deserialize, Serialize};
 
 use crate::reflog::when;
@@ -202,14 +202,8 @@ fn remove(repository: &Repository, lock: &Path, stamp: &FileStamp) -> Result<boo
 
 /// A regular file on a file system of this machine alone.
 fn is_local_file(lock: &Path) -> bool {
-    let opened = File::options()
-        .read(true)
-        .custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-        .open(lock);
-    opened.is_ok_and(|file| {
-        let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
-        is_file && FileSystem::of(&file).is_ok_and(|found| found.reach == Reach::Local)
-    })
+    regular::open(lock, Links::Refused)
+        .is_ok_and(|file| FileSystem::of(&file).is_ok_and(|found| found.reach == Reach::Local))
 }
 
 /// Looks at locks that are in the way of a part of git's work alone.

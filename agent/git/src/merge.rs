@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use beadlock_checker::internal::regular::{self, Links};
 use beadlock_records::Merged;
 
+use crate::TEXT_LIMIT;
 use crate::records::{self, is_record_file};
 use crate::tree::FileTree;
 use crate::{
@@ -402,7 +404,7 @@ fn attributes(git: &Git, paths: &BTreeSet<Vec<u8>>) -> Result<Vec<(Vec<u8>, Stri
 fn write_attributes(repository: &Repository, path: &Path) -> Result<(), Stop> {
     let mut text = b"*.jsonl merge=binary\n".to_vec();
     if let Some(file) = global_attributes(repository)? {
-        text.extend(fs::read(file).unwrap_or_default());
+        text.extend(regular::read(&file, Links::Followed, TEXT_LIMIT).unwrap_or_default());
     }
     fs::write(path, text).map_err(|error| Stop::io("cannot write", path, &error))
 }

@@ -3,9 +3,9 @@
 
 use std::io::{self, Write};
 
+use beadlock_checker::internal::secrets::masked;
 use serde::{Deserialize, Serialize};
 
-use crate::secrets::masked;
 use crate::{
     Asking, CommittedFiles, Hindrance, HookRun, HostRefusal, KnownRepository, LookedIndex,
     SyncReport,

@@ -8,11 +8,12 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::internal::regular::{self, Links};
 use beadlock_trust::{GitUse, Mend, Owners, WayRefusal};
 use nix::errno::Errno;
 use nix::unistd::{User, geteuid};
@@ -183,13 +184,9 @@ fn asked(repository: &Repository, led_to: &LedTo) -> Vec<(PathBuf, GitUse)> {
 
 /// Where a file leads, by the one path in it after `before`.
 fn leading(file: &Path, before: &str) -> Option<PathBuf> {
-    // Never opened where it could be waited for.
-    if !fs::symlink_metadata(file).ok()?.is_file() {
-        return None;
-    }
     let mut text = Vec::new();
-    let read = File::open(file).ok()?.take(LONGEST).read_to_end(&mut text);
-    read.ok()?;
+    let file = regular::open(file, Links::Refused).ok()?;
+    file.take(LONGEST).read_to_end(&mut text).ok()?;
     let path = text.strip_prefix(before.as_bytes())?;
     let end = path
         .iter()

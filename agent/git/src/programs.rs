@@ -12,10 +12,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
+use beadlock_checker::internal::regular::{self, Links};
 use nix::unistd::{Uid, User};
 
 use crate::entries::Difference;
@@ -337,7 +338,8 @@ impl Guarded {
             return;
         }
         let mut text = Vec::new();
-        let read = File::open(path).map(|file| file.take(READ).read_to_end(&mut text));
+        let read =
+            regular::open(path, Links::Followed).map(|file| file.take(READ).read_to_end(&mut text));
         if read.is_ok() {
             self.call(&text, &format!("the hook {name}"));
             // pre-commit's own file may be another one.

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
+use beadlock_checker::internal::secrets::masked;
+
 use crate::route::{Route, Tips};
-use crate::secrets::masked;
 use crate::signing::{self, Quiet};
 use crate::upstream::tell_refusal;
 use crate::{

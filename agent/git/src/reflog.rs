@@ -5,11 +5,11 @@
 //! - With `core.logAllRefUpdates=false`, and with refs in tables, there is no such file, and nothing is known.
 //! - The last 64 KiB of a log are read.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use beadlock_checker::StartedAt;
+use beadlock_checker::internal::regular::{self, Links};
 
 /// How much of the end of a log is read.
 const END: u64 = 64 * 1024;
@@ -64,7 +64,7 @@ impl LogEntry {
 /// The entries of a log, the newest first. Lines that a power loss has cut off or overwritten are left out.
 pub(crate) fn entries(log: &Path) -> Vec<LogEntry> {
     let read = || {
-        let mut file = File::open(log)?;
+        let mut file = regular::open(log, Links::Followed)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(END)))?;
         let mut bytes = Vec::new();

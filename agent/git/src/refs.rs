@@ -1,12 +1,11 @@
 //! Refs, read as git reads them: HEAD, a loose ref, `packed-refs`. What is not as simple as that is left to git.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path};
 
-use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
+use beadlock_checker::internal::regular::{self, Links};
 
 /// The longest `packed-refs` that is read here.
 const LONGEST: u64 = 64 * 1024 * 1024;
@@ -137,11 +136,7 @@ fn read_small(path: &Path) -> io::Result<String> {
 
 /// Neither through a link nor waiting for the other end of a pipe.
 fn open(path: &Path) -> io::Result<File> {
-    let mut options: OpenOptions = File::options();
-    options
-        .read(true)
-        .custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-        .open(path)
+    Ok(regular::open(path, Links::Refused)?)
 }
 
 fn is_object(text: &str) -> bool {

@@ -1,12 +1,11 @@
 //! SQLite's databases, known by how they begin, whatever they are called. One that is open is live: a commit would tear
 //! it, and a pull would replace it under its users.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
+use beadlock_checker::internal::regular::{self, Links};
 
 use crate::blobs::BEGINNING;
 
@@ -25,14 +24,9 @@ pub(crate) fn is_at(path: &Path) -> bool {
     if !fs::symlink_metadata(path).is_ok_and(is_long_enough) {
         return false;
     }
-    let mut options = OpenOptions::new();
-    let opened = options
-        .read(true)
-        .custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-        .open(path);
     let mut bytes = [0; BEGINNING];
-    opened
-        .and_then(|mut file| file.read_exact(&mut bytes))
+    regular::open(path, Links::Refused)
+        .and_then(|mut file| Ok(file.read_exact(&mut bytes)?))
         .is_ok_and(|()| begins(&bytes))
 }
 

@@ -1,9 +1,10 @@
 //! One sync: its steps, and what it finds out on the way.
 
+use beadlock_checker::internal::secrets::masked;
+
 use crate::changes::CommitSeen;
 use crate::commit::Committed;
 use crate::route::{Fetched, Route, Tips};
-use crate::secrets::masked;
 use crate::truth::{self, Claim};
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,

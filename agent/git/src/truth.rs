@@ -19,8 +19,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use beadlock_checker::internal::facts;
+use beadlock_checker::internal::regular::{self, Links};
 use serde::{Deserialize, Serialize};
 
+use crate::TEXT_LIMIT;
 use crate::changes::CommitSeen;
 use crate::filters::{self, FilterDriver};
 use crate::program::GitCall;
@@ -344,7 +346,8 @@ impl Proof<'_> {
         if !answer.status.success() {
             return Ok(RoundTrip::Failed(answer.last_line()));
         }
-        let here = fs::read(self.repository.git.dir.join(as_path(path)));
+        let file = self.repository.git.dir.join(as_path(path));
+        let here = regular::read(&file, Links::Followed, u64::MAX);
         let is_same = here.is_ok_and(|here| here == answer.stdout);
         Ok(if is_same {
             RoundTrip::Same
@@ -524,7 +527,8 @@ impl IgnoreRule {
             let names = names.filter(|names| !names.is_empty());
             names.is_some_and(|names| matches!(names, b"*" | b"**" | b"*.*" | b"*.jsonl"))
         };
-        let text = fs::read(repository.git.dir.join(as_path(&self.source))).unwrap_or_default();
+        let file = repository.git.dir.join(as_path(&self.source));
+        let text = regular::read(&file, Links::Followed, TEXT_LIMIT).unwrap_or_default();
         let mut lines = text.split(|byte| *byte == b'\n');
         !is_of_all(&self.pattern) || lines.any(|line| line.starts_with(b"!"))
     }

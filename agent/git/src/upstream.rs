@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use beadlock_checker::internal::secrets::masked;
+
 use crate::HindranceKind::{NotPushing, Unreachable};
 use crate::hosts::HostRefusal;
 use crate::place::{Place, UpstreamSetting};
-use crate::secrets::masked;
 use crate::{
     Asking, BranchHead, Event, Git, GitOutput, GitReason, GitSettings, KnownUpstream, Network,
     Part, Repository, Stop, SyncMessage, Unpushed, escaped, say, steady, to_type,

@@ -4,6 +4,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::internal::regular::{self, Links};
+
+use crate::TEXT_LIMIT;
 use crate::{Repository, as_path};
 
 /// With more entries than this, what is beyond is not looked at.
@@ -85,13 +88,8 @@ impl DatabaseFiles {
         let inside = path.strip_prefix(&repository.prefix).unwrap_or(path);
         let top = inside.iter().next().map(OsStr::as_encoded_bytes);
         let name = inside.file_name().map(OsStr::as_encoded_bytes);
-        let text = fs::read(
-            repository
-                .git
-                .dir
-                .join(&repository.prefix)
-                .join(".gitignore"),
-        );
+        let dir = repository.git.dir.join(&repository.prefix);
+        let text = regular::read(&dir.join(".gitignore"), Links::Followed, TEXT_LIMIT);
         let is_it = |line: &[u8]| {
             let line = line.trim_ascii();
             let line = line.strip_prefix(b"/").unwrap_or(line);

@@ -1,19 +1,15 @@
 //! The text of the configuration file, where in it a mistake is, and why there are no settings.
 
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{self, Read};
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use beadlock_checker::internal::database::NoDatabase;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::system_words;
-use nix::fcntl::OFlag;
+use beadlock_checker::internal::regular::{self, Links, Unread};
 
 /// No configuration is longer, in bytes.
-const LARGEST: usize = 1024 * 1024;
+const LARGEST: u64 = 1024 * 1024;
 
 /// Why there are no settings. `Display` is the message, and for a mistake in the file the line with it.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,16 +62,13 @@ impl ConfigPage {
     /// 1 when it cannot be read; 2 when it is too long or not UTF-8.
     pub(super) fn read(cwd: &Path, path: &Path) -> Result<Self, ConfigFailure> {
         let name = escaped_path(path);
-        let bytes = read(&cwd.join(path)).map_err(|error| {
-            let why = system_words(&error);
-            ConfigFailure::new(1, format!("cannot read {name}: {why}; name a TOML file"))
+        let read = regular::read(&cwd.join(path), Links::Followed, LARGEST);
+        let bytes = read.map_err(|why| match why {
+            Unread::TooLarge(_) => {
+                ConfigFailure::new(2, format!("{name} is longer than 1 MiB; name a TOML file"))
+            }
+            why => ConfigFailure::new(1, format!("cannot read {name}: {why}; name a TOML file")),
         })?;
-        if bytes.len() > LARGEST {
-            return Err(ConfigFailure::new(
-                2,
-                format!("{name} is longer than 1 MiB; name a TOML file"),
-            ));
-        }
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Self { name, text }),
             Err(error) => {
@@ -138,23 +131,4 @@ impl ConfigPage {
             text: text.to_owned(),
         }
     }
-}
-
-/// At most one byte more than a configuration may have.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path)?;
-    let kind = file.metadata()?.file_type();
-    if kind.is_dir() {
-        return Err(io::Error::other("it is a directory"));
-    }
-    if !kind.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(LARGEST as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::internal::regular::CAREFULLY;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{FileStat, Mode, lstat};
@@ -124,8 +125,7 @@ impl LogFile {
         }
         let path = &self.path;
         let open = |how| {
-            let flags =
-                how | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+            let flags = how | OFlag::O_NOFOLLOW | CAREFULLY;
             open(path, flags, Mode::from_bits_truncate(0o644)).map(File::from)
         };
         let file = open(OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT)?;

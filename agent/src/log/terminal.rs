@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 
-use nix::fcntl::OFlag;
+use beadlock_checker::internal::regular::CAREFULLY;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 pub(super) fn on_stderr() -> Option<File> {
@@ -19,10 +19,9 @@ pub(super) fn on_stderr() -> Option<File> {
 
 /// stderr opened anew, so that it does not block; the others who share it would not expect that of theirs.
 pub(crate) fn stderr_anew() -> io::Result<File> {
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     OpenOptions::new()
         .write(true)
-        .custom_flags(flags.bits())
+        .custom_flags(CAREFULLY.bits())
         .open("/proc/self/fd/2")
 }
 

@@ -14,7 +14,7 @@ use nix::{
 };
 
 use super::{Author, Entry};
-use crate::{error::words, escape::escaped_path, sys::Flock, sys::flock};
+use crate::{error::words, escape::escaped_path, regular::CAREFULLY, sys::Flock, sys::flock};
 
 /// For how long others may be writing before a line goes in beside theirs.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -108,11 +108,7 @@ impl Lines {
 /// How often the file may be renamed away between two steps.
 const ROUNDS: usize = 32;
 
-const FLAGS: OFlag = OFlag::O_APPEND
-    .union(OFlag::O_CLOEXEC)
-    .union(OFlag::O_NOFOLLOW)
-    .union(OFlag::O_NONBLOCK)
-    .union(OFlag::O_NOCTTY);
+const FLAGS: OFlag = OFlag::O_APPEND.union(OFlag::O_NOFOLLOW).union(CAREFULLY);
 
 /// Opens the file for appending, or makes it; also for reading, where that is allowed, for [`is_torn`].
 fn open_file(path: &Path) -> io::Result<File> {

@@ -4,6 +4,15 @@ use std::time::Duration;
 
 use super::{Mark, Record, StartedAt, facts::Ids};
 
+/// One moment by both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The wall clock.
+    pub wall: StartedAt,
+    /// The time since boot, by the clock that nobody sets.
+    pub boottime: Duration,
+}
+
 /// The clocks of this machine, read at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clocks<'a> {
@@ -16,9 +25,9 @@ pub(crate) struct Clocks<'a> {
 }
 
 impl Clocks<'_> {
-    /// How long ago the claim was made, by the clock that counts from boot. It tells nothing about a claim of another
+    /// How long ago the mark was written, by the clock that counts from boot. It tells nothing about a claim of another
     /// boot, nor of a time namespace in which that clock shows another time.
-    fn since(&self, mark: &Mark) -> Option<Duration> {
+    pub(crate) fn since(&self, mark: &Mark) -> Option<Duration> {
         let is_ours =
             |theirs: &Option<String>, ours: &Option<String>| theirs.is_some() && theirs == ours;
         if !is_ours(&mark.boot_id, &self.ids.boot_id) || !is_ours(&mark.time_ns, &self.ids.time_ns)

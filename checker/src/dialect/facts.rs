@@ -23,6 +23,8 @@ pub struct Ids {
 pub struct Facts {
     /// The wall clock.
     pub now: StartedAt,
+    /// The time since boot, by the clock that nobody sets; zero where it is not known.
+    pub boottime: Duration,
     /// This machine's host name.
     pub hostname: Option<Arc<str>>,
     /// This machine, boot and namespaces.

@@ -261,30 +261,63 @@ pub enum Rewrite {
     InPlace {
         /// Where, from the start of the file.
         offset: usize,
-        /// The time, without its quotes.
-        time: String,
+        /// The text from the first time to the last.
+        text: String,
     },
-    /// By this whole content: the time there is written at another length.
+    /// By this whole content: a time there is written at another length.
     Whole(String),
+}
+
+/// Another text for a part of a file.
+pub(super) struct Edit {
+    at: Range<usize>,
+    to: String,
 }
 
 impl Rewrite {
     /// What makes the object in `bytes` say `time` under `key`; `None` when it says no time there.
     pub(super) fn of(bytes: &[u8], key: &str, time: String) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
-        let Range { start, end } = string(text, key)?;
-        if end - start == time.len() {
-            return Some(Self::InPlace {
-                offset: start,
-                time,
-            });
+        Self::of_edits(text, vec![string(text, key, time)?])
+    }
+
+    /// What makes these edits, of which there is one at least.
+    pub(super) fn of_edits(text: &str, mut edits: Vec<Edit>) -> Option<Self> {
+        edits.sort_by_key(|edit| edit.at.start);
+        let (first, last) = (edits.first()?.at.start, edits.last()?.at.end);
+        let is_in_place = edits.iter().all(|edit| edit.at.len() == edit.to.len());
+        let (mut new, mut from) = (String::new(), first);
+        for Edit { at, to } in &edits {
+            new += text.get(from..at.start)?;
+            new += to;
+            from = at.end;
         }
-        Some(Self::Whole([&text[..start], &time, &text[end..]].concat()))
+        Some(match is_in_place {
+            true => Self::InPlace {
+                offset: first,
+                text: new,
+            },
+            false => Self::Whole([text.get(..first)?, &new, text.get(last..)?].concat()),
+        })
     }
 }
 
-/// Where the string is written, without its quotes. Of several the last one counts, as it does for readers.
-fn string(text: &str, wanted: &str) -> Option<Range<usize>> {
+/// Another string under this key, where there is one.
+pub(super) fn string(text: &str, key: &str, to: String) -> Option<Edit> {
+    let value = value(text, key).filter(|value| value.starts_with('"'))?;
+    edit(text, value.get(1..value.len().checked_sub(1)?)?, to)
+}
+
+/// Another number under a key of the object that stands under the key `of`, where there is one.
+pub(super) fn number(text: &str, of: &str, key: &str, to: String) -> Option<Edit> {
+    let object = value(text, of).filter(|value| Kind::of(value) == Kind::Object)?;
+    let is_whole = |value: &&str| value.bytes().all(|byte| byte.is_ascii_digit());
+    let value = value(object, key).filter(is_whole)?;
+    edit(text, value, to)
+}
+
+/// The value as it is written. Of several the last one counts, as it does for readers.
+fn value<'t>(text: &'t str, wanted: &str) -> Option<&'t str> {
     let mut found = None;
     let read = object(text, |key, value| {
         if key == wanted {
@@ -292,9 +325,12 @@ fn string(text: &str, wanted: &str) -> Option<Range<usize>> {
         }
         Ok(())
     });
-    let value: &str = found.filter(|value: &&str| read.is_ok() && value.starts_with('"'))?;
-    // The value is a part of the text.
-    let start = value.as_ptr().addr().checked_sub(text.as_ptr().addr())? + 1;
-    let range = start..start + value.len().checked_sub(2)?;
-    text.get(range.clone()).is_some().then_some(range)
+    found.filter(|_| read.is_ok())
+}
+
+/// `part` is a part of the text.
+fn edit(text: &str, part: &str, to: String) -> Option<Edit> {
+    let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    let at = start..start + part.len();
+    text.get(at.clone()).is_some().then_some(Edit { at, to })
 }

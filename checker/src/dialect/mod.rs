@@ -22,6 +22,7 @@ use serde::Serialize;
 use self::facts::{Depth, Facts};
 use crate::verdict::Verdict;
 pub(crate) use age::Clocks;
+pub use age::Moment;
 pub use beads::{Content, Mark, Record as ProcessRecord, holder_name_is_fit};
 pub use file::Mode as LockMode;
 pub use json::{Rejected, Rewrite};
@@ -68,7 +69,7 @@ macro_rules! protocols {
                 }
             }
 
-            pub(crate) fn has_been_refreshed(&mut self, now: StartedAt) {
+            pub(crate) fn has_been_refreshed(&mut self, now: Moment) {
                 match self {
                     $(Self::$Protocol(record) => record.has_been_refreshed(now),)*
                 }
@@ -109,7 +110,7 @@ pub(crate) struct Properties {
     /// The record in the bytes of the lock file of this name.
     parse: fn(&[u8], &CStr) -> Result<Record, Rejected>,
     /// The edit that makes these bytes say that the holder lives at that time.
-    rewrite: fn(&[u8], StartedAt) -> Option<Rewrite>,
+    rewrite: fn(&[u8], Moment) -> Option<Rewrite>,
     /// A lock is valid only for as long as its holder keeps it up.
     is_judged_by_time: bool,
     may_be_reaped: bool,
@@ -147,7 +148,7 @@ pub(crate) trait LockRecord {
     /// Which facts its judgement needs, where evidence of this depth was asked for.
     fn wanted_facts(&self, depth: Depth) -> WantedFacts<'_>;
 
-    fn has_been_refreshed(&mut self, _now: StartedAt) {}
+    fn has_been_refreshed(&mut self, _now: Moment) {}
 
     /// By what a refresh is noticed; `None` for a lock whose age is not judged.
     fn refresh_sign(&self) -> Option<RefreshSign> {
@@ -206,7 +207,7 @@ pub struct Rules {
 impl Dialect {
     /// The edit that makes the lock file of these bytes say that its holder lives `now`; `None` where the dialect has
     /// no heartbeats, or the file no time.
-    pub fn rewrite(self, bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
+    pub fn rewrite(self, bytes: &[u8], now: Moment) -> Option<Rewrite> {
         (self.properties().rewrite)(bytes, now)
     }
 

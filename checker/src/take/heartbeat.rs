@@ -17,7 +17,7 @@ use super::{
     Site, Step, held::Held, held::Whereabouts, lease::Lease, lease::watch, recover::Recovered,
 };
 use crate::{
-    dialect::Record, dialect::Rewrite, dialect::StartedAt, error::Error, error::Result, facts,
+    dialect::Moment, dialect::Record, dialect::Rewrite, error::Error, error::Result, facts,
     gate::Gate,
 };
 use crate::{options::Options, read, read::Inode, read::LockFile, read::Sight};
@@ -77,12 +77,12 @@ fn lost(whereabouts: Whereabouts) -> Result<Tried> {
 struct Ours {
     file: LockFile,
     rewrite: Rewrite,
-    now: StartedAt,
+    now: Moment,
     content: Vec<u8>,
 }
 
 enum FoundLock {
-    Ours(Ours),
+    Ours(Box<Ours>),
     Lost(Whereabouts),
     /// Ours by its inode, and it cannot be opened so.
     Closed(String),
@@ -138,7 +138,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     fn in_place(&mut self, held: &mut Held, leased: bool) -> Result<Tried> {
         let Ours {
             file, rewrite, now, ..
-        } = match self.find(held, read::open_to_change(self.dir, self.names.lock()))? {
+        } = *match self.find(held, read::open_to_change(self.dir, self.names.lock()))? {
             FoundLock::Ours(ours) => ours,
             FoundLock::Lost(whereabouts) => return lost(whereabouts),
             FoundLock::Closed(_) => return Ok(None),
@@ -156,20 +156,20 @@ impl<H: FnMut(Step)> Site<'_, H> {
         if !held.is(&file, &bytes) {
             return lost(Whereabouts::Changed(self.record_of(&bytes)));
         }
-        let (Rewrite::InPlace { offset, time }, true) = (
+        let (Rewrite::InPlace { offset, text }, true) = (
             &rewrite,
             self.names.dialect().rewrite(&bytes, now).as_ref() == Some(&rewrite),
         ) else {
             return Ok(None);
         };
         self.at(Step::Ours);
-        file.overwrite(time.as_bytes(), *offset)
+        file.overwrite(text.as_bytes(), *offset)
             .map_err(|error| Error::new("write the heartbeat into", held.path(), error))?;
         self.refreshed(held, now)
     }
 
     /// It is written; unless it was renamed over meanwhile, and what was written is in a file without a name.
-    fn refreshed(&self, held: &mut Held, now: StartedAt) -> Result<Tried> {
+    fn refreshed(&self, held: &mut Held, now: Moment) -> Result<Tried> {
         if let Some(whereabouts) = self.loss(held)? {
             return lost(whereabouts);
         }
@@ -195,7 +195,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             content,
             now,
             ..
-        } = match self.find(held, read::open(self.dir, self.names.lock()))? {
+        } = *match self.find(held, read::open(self.dir, self.names.lock()))? {
             FoundLock::Ours(ours) => ours,
             FoundLock::Lost(whereabouts) => return lost(whereabouts),
             FoundLock::Closed(words) => {
@@ -212,9 +212,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         let new = match rewrite {
             Rewrite::Whole(whole) => whole,
-            Rewrite::InPlace { offset, time } => {
+            Rewrite::InPlace { offset, text } => {
                 let mut new = content;
-                new.splice(offset..offset + time.len(), time.bytes());
+                new.splice(offset..offset + text.len(), text.bytes());
                 String::from_utf8_lossy(&new).into_owned()
             }
         };
@@ -294,19 +294,19 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Err(words) if file.inode() == held.inode => return Ok(FoundLock::Closed(words)),
             Err(_) => return Ok(FoundLock::Lost(Whereabouts::Changed(None))),
         };
-        let now = facts::now();
+        let now = facts::moment();
         match self
             .names
             .dialect()
             .rewrite(&content, now)
             .filter(|_| held.is(&file, &content))
         {
-            Some(rewrite) => Ok(FoundLock::Ours(Ours {
+            Some(rewrite) => Ok(FoundLock::Ours(Box::new(Ours {
                 file,
                 rewrite,
                 now,
                 content,
-            })),
+            }))),
             None => Ok(FoundLock::Lost(Whereabouts::Changed(
                 self.record_of(&content),
             ))),

@@ -2,11 +2,13 @@
 //! configuration. Never from a repository or a database directory, and no proxy of the environment is used.
 
 use std::ffi::OsStr;
-use std::io::{self, Read};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::{fs::File, os::unix::fs::PermissionsExt};
 
 use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::regular::{self, Links};
+use beadlock_checker::internal::secrets::masked_url;
 use serde::Deserialize;
 
 use crate::{Error, Kind};
@@ -152,9 +154,14 @@ impl Config {
         let wrong = |why: &str| {
             format!(
                 "url \"{}\" {why}; write etcd://HOST:2379/PREFIX, with etcds:// for TLS",
-                escaped(url)
+                escaped(&masked_url(url))
             )
         };
+        if url.contains('@') {
+            return Err(wrong(
+                "has a user name or a password, which belong in user and password-file of fleet.toml",
+            ));
+        }
         let (is_tls, rest) = match (url.strip_prefix("etcd://"), url.strip_prefix("etcds://")) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),
@@ -175,7 +182,7 @@ impl Config {
         if let Some(node) = nodes.iter().find(|node| !is_node(node)) {
             return Err(wrong(&format!(
                 "has \"{}\" where HOST:PORT belongs",
-                escaped(node)
+                escaped(&masked_url(node))
             )));
         }
         let (login, ca) = (None, None);
@@ -286,19 +293,9 @@ fn is_node(node: &str) -> bool {
     is_host && is_port
 }
 
-/// The text of a file, at most 4 MiB.
+/// The text of a regular file, at most 4 MiB.
 fn bounded(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut text = String::new();
-    file.take(LIMIT + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LIMIT {
-        Err(io::Error::other("it is larger than 4 MiB"))
-    } else {
-        Ok(text)
-    }
+    Ok(regular::read_text(path, Links::Followed, LIMIT)?)
 }
 
 #[cfg(test)]
@@ -340,7 +337,7 @@ mod tests {
             ("url = \"etcd://h/p\"", "HOST:PORT"),
             ("url = \"etcd://h:0/p\"", "HOST:PORT"),
             ("url = \"etcd://h:65536/p\"", "HOST:PORT"),
-            ("url = \"etcd://u:p@h:1/p\"", "HOST:PORT"),
+            ("url = \"etcd://u:p@h:1/p\"", "user name or a password"),
             ("url = \"etcd://h:1,/p\"", "HOST:PORT"),
             ("url = \"etcd://h:1/p?x\"", "prefix"),
             ("url = \"etcd://h:1/p\"\npassword = \"x\"", "unknown field"),
@@ -357,6 +354,46 @@ mod tests {
                 words.starts_with("/etc/beadlock/fleet.toml: ") && words.contains(why),
                 "{text}: {words}"
             );
+        }
+    }
+
+    #[test]
+    fn no_refusal_shows_the_password_of_a_url() {
+        for url in [
+            "etcd://bot:S3cret@h:1/p",
+            "etcd://bot:S3,cret@h:1",
+            "etcd://bot:1/S3cret@h:1/p",
+            "etcd://bot:S3 cret@h:1,h:2/p",
+            "http://bot:S3cret@h:1/p",
+            "bot:S3cret@h:1/p",
+            "etcd://h:1?token=S3cret/p",
+            "etcd://h:1/p?token=S3cret",
+        ] {
+            let words = parsed(&format!("url = \"{url}\"")).unwrap_err().to_string();
+            assert!(!words.contains("S3") && !words.contains("cret"), "{words}");
+            assert!(words.contains("***"), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_fifo_in_place_of_a_file_is_refused_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let places = Places {
+            named: Some(fifo.clone()),
+            system: fifo.clone(),
+            user: None,
+        };
+        let text = "url = \"etcds://h:1/p\"\nuser = \"u\"\npassword-file = \"fifo\"\nca = \"fifo\"";
+        let config = Config::parse(text, &dir.path().join("fleet.toml")).unwrap();
+        for error in [
+            Config::read(&places).unwrap_err(),
+            config.roots().unwrap_err(),
+            config.login().unwrap().password().unwrap_err(),
+        ] {
+            let words = error.to_string();
+            assert!(words.contains("fifo: it is not a regular file"), "{words}");
         }
     }
 

@@ -2,11 +2,11 @@
 //! never committed, and never accepted by a pull, so neither a branch nor a pull takes a clone into a fleet or out of
 //! one.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::{fs::File, os::fd::AsFd, os::unix::fs::OpenOptionsExt, path::Path};
 
 use beadlock_checker::internal::facts;
-use nix::{errno::Errno, fcntl::OFlag, fcntl::openat, sys::stat::Mode};
+use beadlock_checker::internal::regular::{self, Links, Unread};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Kind, Name};
@@ -57,33 +57,13 @@ impl Mark {
 /// [`Kind::Mark`] when there is something that is not a mark; [`Kind::Io`] when it cannot be read.
 pub fn read(dir: impl AsFd) -> Result<Option<Mark>, Error> {
     let unfit = |why: &str| Err(Error::new(Kind::Mark, unfit_words(why)));
-    let flags = OFlag::O_RDONLY
-        | OFlag::O_NOFOLLOW
-        | OFlag::O_NONBLOCK
-        | OFlag::O_NOCTTY
-        | OFlag::O_CLOEXEC;
-    let fd = loop {
-        match openat(dir.as_fd(), MARK, flags, Mode::empty()) {
-            Ok(fd) => break fd,
-            Err(Errno::EINTR) => {}
-            Err(Errno::ENOENT) => return Ok(None),
-            Err(Errno::ELOOP) => return unfit("it is a symbolic link"),
-            Err(Errno::ENXIO) => return unfit("it is a socket"),
-            Err(errno) => return Err(Error::io("open", Path::new(MARK), &errno.into())),
-        }
+    let opened = regular::open_at(dir, MARK, Links::Refused);
+    let bytes = match opened.and_then(|file| regular::whole(file, LIMIT)) {
+        Ok(bytes) => bytes,
+        Err(Unread::System(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(Unread::System(error)) => return Err(Error::io("read", Path::new(MARK), &error)),
+        Err(why) => return unfit(&why.to_string()),
     };
-    let file = File::from(fd);
-    let failed = |error: io::Error| Error::io("read", Path::new(MARK), &error);
-    if !file.metadata().map_err(failed)?.is_file() {
-        return unfit("it is not a regular file");
-    }
-    let mut bytes = Vec::new();
-    file.take(LIMIT + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    if bytes.len() as u64 > LIMIT {
-        return unfit("it is larger than 4 KiB");
-    }
     match Mark::parse(&bytes) {
         Ok(mark) => Ok(Some(mark)),
         Err(why) => unfit(&why),
@@ -240,7 +220,7 @@ mod tests {
         symlink("/etc/hostname", &path).unwrap();
         assert_eq!(read_in(dir.path()).unwrap_err().kind(), Kind::Mark);
         remove(dir.path()).unwrap();
-        nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert_eq!(read_in(dir.path()).unwrap_err().kind(), Kind::Mark);
         remove(dir.path()).unwrap();
         fs::create_dir(&path).unwrap();

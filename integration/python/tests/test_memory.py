@@ -268,13 +268,10 @@ def test_a_stale_one_is_broken_and_said(
     lock.lock_path.parent.mkdir()
     old = (datetime.now(timezone.utc) - timedelta(seconds=45)).isoformat()
     lock.lock_path.write_text(record(acquired_at=old))
-    assert not lock.status()["is_stale"], (
-        "its process lives, and one look cannot tell whether it refreshes the lock"
-    )
-    assert lock.acquire_nowait("x") is False
+    assert lock.status()["is_stale"], "without beadlock's key nobody refreshes it"
     assert lock.acquire_nowait("x", break_stale=False) is False
-    with lock.acquire("x"):
-        pass
+    assert lock.acquire_nowait("x")
+    lock.release()
     assert re.fullmatch(
         r"\[LOCK\] Breaking stale lock: lock is [45]\d\.\ds old \(>30s\)\n",
         capfd.readouterr().err,
@@ -407,6 +404,16 @@ def test_the_original_and_this_keep_each_other_out(
     assert may("lock_manager") == may("beadlock.memory") == "True\n"
 
 
+def test_a_process_is_alive_until_it_is_known_to_be_gone() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    assert memory.is_process_alive(ended.pid)
+    ended.wait()
+    assert not memory.is_process_alive(ended.pid)
+    assert memory.is_process_alive(os.getpid())
+    assert memory.is_process_alive(1), "also where it may not be asked"
+    assert memory.is_process_alive(1 << 70), "nothing is known of it"
+
+
 def test_the_surface_is_the_originals(original: types.ModuleType) -> None:
     import inspect
 
@@ -426,7 +433,7 @@ def test_the_surface_is_the_originals(original: types.ModuleType) -> None:
         assert [(p.name, p.default) for p in ours.parameters.values()] == [
             (p.name, p.default) for p in theirs.parameters.values()
         ], name
-    for name in ("get_lock", "with_lock"):
+    for name in ("get_lock", "is_process_alive", "with_lock"):
         ours, theirs = (
             inspect.signature(getattr(module, name)) for module in (memory, original)
         )

@@ -104,10 +104,14 @@ impl Loss {
         }
         let path = escaped_path(path);
         if let Some(kept) = kept {
-            return format!(
-                "{path} was broken by somebody; its record is kept in {}",
-                escaped_path(kept)
-            );
+            let kept = escaped_path(kept);
+            return match self {
+                Self::Changed(Some(record)) if record.id() != Some(id) => format!(
+                    "{path} was broken, and is {}; the record of the one that was broken is kept in {kept}",
+                    of_holder(record)
+                ),
+                _ => format!("{path} was broken by somebody; its record is kept in {kept}"),
+            };
         }
         match self {
             Self::Vanished => format!(
@@ -126,11 +130,7 @@ impl Loss {
                 format!("{path} was replaced by a copy of itself: nobody watches over that one")
             }
             Self::Changed(Some(record)) => {
-                let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
-                format!(
-                    "{path} is {holder}'s now (PID {}, on {host}) and it was not touched",
-                    record.pid()
-                )
+                format!("{path} is {} and it was not touched", of_holder(record))
             }
             Self::OtherFile => {
                 format!(
@@ -188,6 +188,11 @@ impl Loss {
         );
         Error::new(Code::LockLost, message).detailed(format!("gate={}", escaped_path(target.dir())))
     }
+}
+
+fn of_holder(record: &Record) -> String {
+    let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
+    format!("{holder}'s now (PID {}, on {host})", record.pid())
 }
 
 /// What one look at a lock shows.

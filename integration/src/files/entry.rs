@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::{fs::File, io, os::fd::AsRawFd, os::unix::fs::OpenOptionsExt};
 
 use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::regular;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
@@ -43,10 +44,7 @@ pub struct Entry {
 }
 
 /// For files that may be anything: never follows a link, never waits for a FIFO's other end.
-const CAREFULLY: OFlag = OFlag::O_CLOEXEC
-    .union(OFlag::O_NOFOLLOW)
-    .union(OFlag::O_NONBLOCK)
-    .union(OFlag::O_NOCTTY);
+const CAREFULLY: OFlag = OFlag::O_NOFOLLOW.union(regular::CAREFULLY);
 
 impl Entry {
     /// Of a path whose last component is not a symbolic link.

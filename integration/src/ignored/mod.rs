@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::{fs, os::unix::fs::MetadataExt};
 
 use beadlock_checker::internal::escape::{escaped_path, is_harmless};
+use beadlock_checker::internal::regular::Links;
 use beadlock_checker::internal::shell::{self, Part};
 use nix::unistd::geteuid;
 
-use patterns::{GITIGNORE, Links, Patterns, read};
+use patterns::{GITIGNORE, Patterns, read};
 pub use reminder::Reminder;
 
 /// What git makes of some files of one directory.
@@ -77,7 +78,7 @@ impl IgnoreAdvice<'_> {
     /// The command that adds the pattern.
     pub fn to_type(&self) -> String {
         let ignore = self.dir.join(GITIGNORE);
-        let content = read(&ignore, Links::Ignored)
+        let content = read(&ignore, Links::Refused)
             .ok()
             .flatten()
             .unwrap_or_default();

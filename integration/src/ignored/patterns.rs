@@ -1,13 +1,13 @@
 //! The ignore files that have a say about the files of one directory, nearest first.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{borrow::Cow, ffi::OsStr, fs::OpenOptions, os::unix::fs::OpenOptionsExt};
+use std::{borrow::Cow, ffi::OsStr};
 
+use beadlock_checker::internal::regular::{self, Links, Unread};
 use beadlock_checker::internal::{escape::escaped_path, system_words};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
-use nix::{fcntl::OFlag, libc};
 
 use super::WorkTree;
 
@@ -41,7 +41,7 @@ impl Patterns {
         let parts: Vec<Cow<'_, str>> = parts.map(OsStr::to_string_lossy).collect();
         let in_tree = dir.ancestors().take_while(|above| above.starts_with(top));
         let mut sources: Vec<(&Path, PathBuf, Links)> = in_tree
-            .map(|above| (above, above.join(GITIGNORE), Links::Ignored))
+            .map(|above| (above, above.join(GITIGNORE), Links::Refused))
             .collect();
         sources.push((top, tree.common.join("info/exclude"), Links::Followed));
         sources.extend(
@@ -134,62 +134,30 @@ fn excludes_file(tree: &WorkTree) -> Result<Option<PathBuf>, String> {
     Ok(own.or_else(gitconfig_excludes_path))
 }
 
-/// What a symbolic link in place of a file is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Links {
-    /// What it leads to.
-    Followed,
-    /// Nothing: git does not follow a `.gitignore` in a work tree.
-    Ignored,
-}
-
-/// The whole of a small file, or none; fails in words. It waits for nothing, such as the other end of a FIFO.
+/// The whole of a small file, or none; fails in words. A link that is not followed is no file: git does not follow a
+/// `.gitignore` in a work tree.
 pub fn read(file: &Path, links: Links) -> Result<Option<Vec<u8>>, String> {
-    let nofollow = if links == Links::Ignored {
-        OFlag::O_NOFOLLOW
-    } else {
-        OFlag::empty()
-    };
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | nofollow;
-    let words = |error: io::Error| {
-        format!(
+    match regular::read(file, links, LIMIT) {
+        Ok(content) => Ok(Some(content)),
+        Err(Unread::Link) => Ok(None),
+        Err(Unread::System(error)) if is_absent(&error) => Ok(None),
+        Err(Unread::System(error)) => Err(format!(
             "{} cannot be read: {}",
             escaped_path(file),
             system_words(&error)
-        )
-    };
-    let opened = match OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(file)
-    {
-        Err(error) => {
-            let is_ignored = links == Links::Ignored && error.raw_os_error() == Some(libc::ELOOP);
-            let is_none = matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            );
-            return if is_none || is_ignored {
-                Ok(None)
-            } else {
-                Err(words(error))
-            };
-        }
-        Ok(opened) => opened,
-    };
-    let meta = opened.metadata().map_err(words)?;
-    if !meta.is_file() || meta.len() > LIMIT {
-        return Err(format!(
+        )),
+        Err(Unread::Directory | Unread::Special | Unread::TooLarge(_)) => Err(format!(
             "{} is not a small regular file",
             escaped_path(file)
-        ));
+        )),
     }
-    let mut content = Vec::new();
-    opened
-        .take(LIMIT)
-        .read_to_end(&mut content)
-        .map_err(words)?;
-    Ok(Some(content))
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 #[cfg(test)]

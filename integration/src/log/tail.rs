@@ -1,12 +1,12 @@
 //! The end of a daemon's log as it grows: the timeline of its database so far, as a strip of cells.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::log_line::Event as Line;
-use nix::fcntl::OFlag;
+use beadlock_checker::internal::regular::{self, Links};
 
 use super::parse::time::LogTime;
 use super::timeline::LogTimeline;
@@ -169,12 +169,8 @@ impl LogTail {
 
 /// The file, which it is, and its length. Neither a link nor a pipe is followed or waited for.
 fn opened(path: &Path) -> Option<(File, (u64, u64), u64)> {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
-    let file = options.open(path).ok()?;
-    let metadata = file.metadata().ok().filter(Metadata::is_file)?;
+    let file = regular::open(path, Links::Refused).ok()?;
+    let metadata = file.metadata().ok()?;
     Some((file, (metadata.dev(), metadata.ino()), metadata.len()))
 }
 

@@ -1,15 +1,15 @@
 //! Which step of the work has failed: where the command says so, and the rollback that hears of it (section 8.2 in
 //! docs/protocols/tower.md#the-requirements).
 
-use std::fs::{self, File, Metadata};
+use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{ffi::OsString, os::unix::process::CommandExt};
 
+use beadlock_checker::internal::regular::{self, Links};
 use beadlock_checker::internal::{facts::random_id, runner::for_shell};
-use nix::fcntl::OFlag;
 
 use super::watchdog;
 use crate::settings::environment::Environment;
@@ -76,14 +76,8 @@ pub fn failure_step(typed: Option<&str>, result: Option<&Path>) -> Option<String
 }
 
 fn first_line(path: &Path) -> Option<String> {
-    let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_NOFOLLOW).bits();
-    let file = File::options()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)
-        .ok()?;
+    let file = regular::open(path, Links::Refused).ok()?;
     let mut bytes = Vec::new();
-    file.metadata().ok().filter(Metadata::is_file)?;
     file.take(1024).read_to_end(&mut bytes).ok()?;
     // The rollback's environment cannot have NUL.
     Some(

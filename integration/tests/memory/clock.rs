@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use beadlock_testkit::{Running, has_program, until};
 use nix::sys::signal::Signal;
+use serde_json::json;
 
-use crate::scene::{Memory, Says, TARGET};
+use crate::scene::{Memory, Says, TARGET, millis_ago};
 
 /// Adds the seconds in the file `$CLOCK_STEP` to the wall clock, whenever a program reads it.
 const STEPPED: &str = r#"
@@ -175,9 +176,9 @@ fn a_lock_that_is_refreshed_is_never_too_old_whatever_the_age() {
 #[test]
 fn a_holder_that_hangs_is_broken_after_an_interval() {
     let memory = Memory::new();
+    let begun = Instant::now();
     let holder = memory.holding(&["--session-id", "main"], "exec sleep 60");
     holder.signal(Signal::SIGSTOP);
-    let begun = Instant::now();
     memory.hold(&["--stale-after", "500ms"], "true").expect(
         0,
         &[
@@ -195,11 +196,67 @@ fn a_holder_that_hangs_is_broken_after_an_interval() {
     holder.end().expect(9, &["the lock is lost"]);
 }
 
+/// By the clock that nobody sets the last refresh is as old: no second look, and so no wait.
+#[test]
+fn a_holder_that_hangs_is_broken_by_callers_that_do_not_wait() {
+    let memory = Memory::new();
+    let holder = memory.holding(&["--session-id", "main"], "exec sleep 60");
+    holder.signal(Signal::SIGSTOP);
+    let hung = memory.record();
+    let older = |seconds: u64| {
+        let mut older = hung.clone();
+        let boottime = &mut older["beadlock"]["boottime_ns"];
+        *boottime = (boottime.as_u64().unwrap() - seconds * 1_000_000_000).into();
+        older["acquired_at"] = millis_ago(40_000).into();
+        older.to_string()
+    };
+    let refused = |args: &[&str]| {
+        memory.put(&older(20));
+        let ended = memory.run(args);
+        assert_eq!(ended.code, 4, "the wall clock was set: {ended:?}");
+    };
+    refused(&["check", TARGET]);
+    refused(&["hold", TARGET, "--no-wait", "--", "true"]);
+    for args in [
+        &["check", TARGET][..],
+        &["wait", TARGET, "--wait", "0"],
+        &["hold", TARGET, "--no-wait", "--", "true"],
+        &["hold", TARGET, "--wait", "1s", "--", "true"],
+    ] {
+        memory.put(&older(40));
+        let ended = memory.run(args);
+        let said = format!("{}{}", ended.out, ended.err);
+        assert!(
+            ended.code == 0 && said.contains("[LOCK] Breaking stale lock: lock is 4"),
+            "{args:?}: {ended:?}"
+        );
+    }
+    assert!(memory.names().is_empty());
+    holder.signal(Signal::SIGCONT);
+    holder.end().expect(9, &["the lock is lost"]);
+}
+
+/// The document's own programs never refresh.
+#[test]
+fn an_old_lock_without_beadlocks_key_is_stale_at_the_first_look() {
+    let memory = Memory::new();
+    memory.write(31_000);
+    memory
+        .run(&["status", TARGET])
+        .says(0, &["stale", "lock is 3", "s old (>30s)"]);
+    memory
+        .hold(&["--no-wait"], "true")
+        .expect(0, &["[LOCK] Breaking stale lock: lock is 3"]);
+}
+
 #[test]
 fn one_look_at_an_old_lock_of_a_living_process_says_held_and_what_to_type() {
     let memory = Memory::new();
-    // By the last line it may be ten seconds older.
+    // By the last line it may be ten seconds older. Its key does not say when it was last refreshed.
     memory.write(40_200);
+    let mut kept = memory.record();
+    kept["beadlock"] = json!({"id": "x"});
+    memory.put(&kept.to_string());
     let before = memory.record();
     assert_eq!(
         memory.run(&["check", TARGET]).says(4, &[]).out,

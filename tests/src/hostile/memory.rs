@@ -4,7 +4,7 @@ use std::time::Duration;
 use beadlock_checker::internal::dialect::memory::{
     Limits, Record, Rejected, StartedAt, UNREFRESHED, judge, rewrite, timed_out,
 };
-use beadlock_checker::internal::dialect::{Record as AnyRecord, Rewrite};
+use beadlock_checker::internal::dialect::{Mark, Moment, Record as AnyRecord, Rewrite};
 use beadlock_checker::internal::facts::{Facts, Ids, Liveness};
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
 
@@ -37,6 +37,7 @@ pub fn memory(bytes: &[u8]) {
         liveness,
         watchdog: None,
         proof: None,
+        boottime: Duration::ZERO,
         unrefreshed: UNREFRESHED,
     };
     let limits = Limits::default();
@@ -52,7 +53,10 @@ pub fn memory(bytes: &[u8]) {
         unrefreshed: Duration::ZERO,
         ..facts(Liveness::Alive)
     };
-    let is_here = record.pid.is_some() && record.hostname.as_deref() == Some("box");
+    // Without beadlock's key nobody refreshes it.
+    let is_here = record.pid.is_some()
+        && record.hostname.as_deref() == Some("box")
+        && record.beadlock.is_some();
     let held = matches!(judge(&record, &seen_once, &limits), Verdict::Held(_));
     assert!(
         !is_here || held,
@@ -70,12 +74,16 @@ pub fn memory(bytes: &[u8]) {
         Reason::AgeFresh,
     );
     is_fit_to_be_said(&Decision::Skip(skip).to_string());
-    let refreshed = match rewrite(bytes, now) {
+    let moment = Moment {
+        wall: now,
+        boottime: Duration::from_secs(1),
+    };
+    let refreshed = match rewrite(bytes, moment) {
         None => return,
         Some(Rewrite::Whole(whole)) => whole.into_bytes(),
-        Some(Rewrite::InPlace { offset, time }) => {
+        Some(Rewrite::InPlace { offset, text }) => {
             let mut refreshed = bytes.to_vec();
-            refreshed.splice(offset..offset + time.len(), time.bytes());
+            refreshed.splice(offset..offset + text.len(), text.bytes());
             assert_eq!(refreshed.len(), bytes.len());
             refreshed
         }
@@ -87,7 +95,10 @@ pub fn memory(bytes: &[u8]) {
             record.pid,
             record.session_id.clone(),
             record.operation.clone(),
-            record.beadlock.clone(),
+            record.beadlock.clone().map(|mark| Mark {
+                boottime_ns: None,
+                ..mark
+            }),
         )
     };
     assert_eq!(rest(&again), rest(&record));

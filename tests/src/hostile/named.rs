@@ -1,7 +1,9 @@
-use beadlock_checker::internal::dialect::Rewrite;
+use std::time::Duration;
+
 use beadlock_checker::internal::dialect::tower::{
     Record, Rejected, StartedAt, answer_stale, judge, rewrite, silence,
 };
+use beadlock_checker::internal::dialect::{Moment, Rewrite};
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
 
 use super::is_fit_to_be_said;
@@ -56,11 +58,15 @@ pub fn named(bytes: &[u8]) {
             .starts_with(r#"{"error":"lock_stale","#)
     );
     is_fit_to_be_said(&Decision::Skip(skip).to_string());
-    let beaten = match rewrite(bytes, now).expect("a record that was read has a time") {
+    let moment = Moment {
+        wall: now,
+        boottime: Duration::from_secs(1),
+    };
+    let beaten = match rewrite(bytes, moment).expect("a record that was read has a time") {
         Rewrite::Whole(whole) => whole.into_bytes(),
-        Rewrite::InPlace { offset, time } => {
+        Rewrite::InPlace { offset, text } => {
             let mut beaten = bytes.to_vec();
-            beaten.splice(offset..offset + time.len(), time.bytes());
+            beaten.splice(offset..offset + text.len(), text.bytes());
             assert_eq!(beaten.len(), bytes.len());
             beaten
         }

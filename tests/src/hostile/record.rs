@@ -47,6 +47,7 @@ pub fn record(bytes: &[u8]) {
             liveness,
             watchdog: None,
             proof: None,
+            boottime: Duration::ZERO,
             unrefreshed: Duration::ZERO,
         };
         let verdict = judge(&record, &facts, true);

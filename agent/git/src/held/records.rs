@@ -1,14 +1,13 @@
 //! The versions of the record files that have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::rc::Rc;
 
+use beadlock_checker::internal::regular::{self, Links};
 use beadlock_records::BlemishKind;
-use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
 
 use super::fault::{Loss, blemish};
 use crate::{BranchHead, DatabaseChanges, Repository, Stop, as_path, blobs};
@@ -104,13 +103,8 @@ impl RecordChange {
 
 /// The content of a regular file; `None` where there is none, or it cannot be read.
 pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
-    let opened = File::options()
-        .read(true)
-        .custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-        .open(path)
-        .ok()?;
     let mut content = Vec::new();
-    let mut file = opened.metadata().ok()?.is_file().then_some(opened)?;
+    let mut file = regular::open(path, Links::Refused).ok()?;
     file.read_to_end(&mut content).ok()?;
     Some(content)
 }

@@ -117,6 +117,7 @@ mod tests {
             liveness,
             watchdog: None,
             proof: None,
+            boottime: Duration::ZERO,
             unrefreshed: Duration::ZERO,
         }
     }
@@ -238,6 +239,7 @@ mod tests {
             change_record(&mut mark);
             let facts = Facts {
                 proof: Some(proof),
+                boottime: Duration::ZERO,
                 ..facts(liveness)
             };
             let record = record("dev-machine", Some(mark));

@@ -61,7 +61,8 @@ pub struct Mark {
     /// When the lock was acquired, by the wall clock, with its fraction of a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<StartedAt>,
-    /// The same by the clock that counts from boot and that nobody sets (`CLOCK_BOOTTIME`), in nanoseconds.
+    /// The same by the clock that counts from boot and that nobody sets (`CLOCK_BOOTTIME`), in nanoseconds. Of a
+    /// `memory:` lock: when it was last refreshed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boottime_ns: Option<u64>,
     /// The address of what the lock is held for, such as a CI run; untrusted when it comes out of a file.

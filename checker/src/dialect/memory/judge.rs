@@ -6,8 +6,9 @@
 //! has still to end it, that work is not done: the lock is then held until the watchdog is gone, or by its age.
 //!
 //! An age is a difference of wall-clock times, and a step of that clock makes a lock old that its holder refreshes.
-//! So where its process may live on this host, its age counts only after it has been seen to stay unrefreshed for
-//! [`UNREFRESHED`].
+//! So where its process may live on this host, its age counts only where no refresh can have been missed: by the clock
+//! that nobody sets it is as old, or it was seen to stay unrefreshed for [`UNREFRESHED`]. A lock without beadlock's key
+//! is never refreshed: its age counts, as in the document.
 
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ use jiff::SignedDuration;
 
 use super::{Limits, Record, UNREFRESHED};
 use crate::{
-    dialect::beads, dialect::facts::Facts, dialect::facts::Liveness, verdict::Reason,
-    verdict::Verdict,
+    dialect::age::Clocks, dialect::beads, dialect::facts::Facts, dialect::facts::Liveness,
+    verdict::Reason, verdict::Verdict,
 };
 
 /// What makes the lock stale, if anything does, in the document's order: the word of the contract, and the document's
@@ -30,7 +31,7 @@ pub fn evidence(record: &Record, facts: &Facts, limits: &Limits) -> Option<(Reas
     let seconds = age.as_secs_f64();
     if is_over(age, limits.age) {
         let is_believed =
-            facts.unrefreshed >= UNREFRESHED || may_live_here(record, facts).is_none();
+            facts.unrefreshed >= UNREFRESHED || may_be_refreshed(record, facts, limits).is_none();
         let words = || format!("lock is {seconds:.1}s old (>{}s)", limits.age.as_secs_f64());
         return is_believed.then(|| (Reason::AgeExceeded, words()));
     }
@@ -46,7 +47,8 @@ pub fn judge(record: &Record, facts: &Facts, limits: &Limits) -> Verdict {
     if let Some((reason, _)) = evidence(record, facts, limits) {
         return Verdict::Stale(reason);
     }
-    if let Some(reason) = may_live_here(record, facts).filter(|_| is_old(record, facts, limits)) {
+    let refreshed = may_be_refreshed(record, facts, limits);
+    if let Some(reason) = refreshed.filter(|_| is_old(record, facts, limits)) {
         return Verdict::Held(reason);
     }
     Verdict::Held(match facts.liveness {
@@ -70,6 +72,20 @@ pub fn is_old(record: &Record, facts: &Facts, limits: &Limits) -> bool {
 /// does not count: anybody may run a process that looks like one.
 pub fn watchdog(record: &Record, facts: &Facts) -> Option<i32> {
     facts.watchdog.filter(|_| record.acquired_at.is_some())
+}
+
+/// How its process counts as alive that may have refreshed it so lately that the wall clock's age is not its own.
+fn may_be_refreshed(record: &Record, facts: &Facts, limits: &Limits) -> Option<Reason> {
+    let mark = record.beadlock.as_ref()?;
+    let clocks = Clocks {
+        wall: facts.now,
+        boottime: facts.boottime,
+        ids: &facts.ids,
+    };
+    let is_as_old = clocks
+        .since(mark)
+        .is_some_and(|age| age > limits.age.max(UNREFRESHED));
+    may_live_here(record, facts).filter(|_| !is_as_old)
 }
 
 /// How its process counts as alive, where it is one of this host: no other may have the PID now, nor is it a zombie. In
@@ -98,7 +114,7 @@ pub fn fresh_for(record: &Record, facts: &Facts, limits: &Limits) -> Option<Dura
     let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
     let left = limit.saturating_sub(record.acquired_at?.age(facts.now));
     let left = Duration::try_from(left).unwrap_or_default();
-    Some(match may_live_here(record, facts) {
+    Some(match may_be_refreshed(record, facts, limits) {
         Some(_) => left.max(UNREFRESHED.saturating_sub(facts.unrefreshed)),
         None => left,
     })

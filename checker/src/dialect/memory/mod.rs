@@ -15,10 +15,11 @@ use std::{borrow::Cow, time::Duration};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+use super::json::{number, string};
 use super::{
     Common, Dialect, LockRecord, Names, Properties, beads, facts::Depth, facts::Facts, json::pretty,
 };
-use super::{RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
+use super::{Moment, RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
 pub use super::{beads::Mark, json::Rejected, time::StartedAt};
 pub use judge::{evidence, fresh_for, is_old, judge, watchdog};
 
@@ -70,9 +71,17 @@ impl Default for Limits {
     }
 }
 
-/// What makes the record in `bytes` say that it was acquired at `now`; `None` when it says no time.
-pub fn rewrite(bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
-    Rewrite::of(bytes, "acquired_at", now.to_millis())
+/// What makes the record in `bytes` say that it was acquired at `now`, by both clocks where it has both; `None` when it
+/// says no time.
+pub fn rewrite(bytes: &[u8], now: Moment) -> Option<Rewrite> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let time = string(text, "acquired_at", now.wall.to_millis())?;
+    let since_boot = now.boottime.as_nanos().to_string();
+    let since_boot = number(text, "beadlock", "boottime_ns", since_boot);
+    Rewrite::of_edits(
+        text,
+        [Some(time), since_boot].into_iter().flatten().collect(),
+    )
 }
 
 /// What is said when a wait of `limit` for a lock of this record ran out.
@@ -206,10 +215,23 @@ impl LockRecord for Record {
         self.process().map_or(WantedFacts::TimeAndHost, wanted)
     }
 
-    fn has_been_refreshed(&mut self, now: StartedAt) {
-        let time = now.to_millis();
+    fn has_been_refreshed(&mut self, now: Moment) {
+        let time = now.wall.to_millis();
         self.acquired_at = StartedAt::parse(&time);
         self.fields.insert("acquired_at".to_owned(), time.into());
+        let since_boot = u64::try_from(now.boottime.as_nanos()).ok();
+        let mark = self
+            .beadlock
+            .as_mut()
+            .filter(|mark| mark.boottime_ns.is_some());
+        let field = self
+            .fields
+            .get_mut("beadlock")
+            .and_then(Value::as_object_mut);
+        if let (Some(mark), Some(field)) = (mark, field) {
+            mark.boottime_ns = since_boot;
+            field.insert("boottime_ns".to_owned(), since_boot.into());
+        }
     }
 
     fn refresh_sign(&self) -> Option<RefreshSign> {

@@ -25,6 +25,25 @@ fn aged(millis: i64, hostname: &str) -> Record {
     ))
 }
 
+/// One that beadlock wrote, and perhaps refreshes.
+fn kept(millis: i64, hostname: &str) -> Record {
+    let mark = Mark {
+        id: "i".to_owned(),
+        ..Mark::default()
+    };
+    Record {
+        beadlock: Some(mark),
+        ..aged(millis, hostname)
+    }
+}
+
+fn at(wall: SignedDuration) -> Moment {
+    Moment {
+        wall: StartedAt(wall),
+        boottime: Duration::from_secs(7),
+    }
+}
+
 fn facts(liveness: Liveness) -> Facts {
     let (hostname, ids) = (Some("Here".into()), Arc::new(Ids::default()));
     Facts {
@@ -34,6 +53,7 @@ fn facts(liveness: Liveness) -> Facts {
         liveness,
         watchdog: None,
         proof: None,
+        boottime: Duration::ZERO,
         unrefreshed: Duration::ZERO,
     }
 }
@@ -73,7 +93,7 @@ fn what_a_watchdog_has_still_to_end_keeps_the_lock() {
     ];
     for (age, unrefreshed, watchdog, expected) in rows {
         assert_eq!(
-            judged(&aged(age, "Here"), unrefreshed, watchdog),
+            judged(&kept(age, "Here"), unrefreshed, watchdog),
             expected,
             "{age} {watchdog:?}"
         );
@@ -138,7 +158,7 @@ fn the_rule() {
         (-86_400_000, "Here", Alive, twice, fresh),
     ];
     for (age, host, liveness, unrefreshed, expected) in rows {
-        let record = aged(age, host);
+        let record = kept(age, host);
         let facts = Facts {
             unrefreshed,
             ..facts(liveness)
@@ -168,6 +188,107 @@ fn the_rule() {
     );
 }
 
+/// The document's own programs write no key, and never refresh.
+#[test]
+fn without_beadlocks_key_an_age_counts_at_once() {
+    let judged = |record: &Record| judge(record, &facts(Liveness::Alive), &Limits::default());
+    assert_eq!(
+        judged(&aged(30_001, "Here")),
+        Verdict::Stale(Reason::AgeExceeded)
+    );
+    assert_eq!(
+        judged(&kept(30_001, "Here")),
+        Verdict::Held(Reason::PidAlive)
+    );
+}
+
+/// Seconds since the last refresh by the clock of the boot, beside 40 s by the wall clock.
+#[test]
+fn an_age_counts_at_once_where_the_clock_that_nobody_sets_says_the_same() {
+    let (held, old) = (
+        Verdict::Held(Reason::PidAlive),
+        Verdict::Stale(Reason::AgeExceeded),
+    );
+    let (boot, time) = (Some("b".to_owned()), Some("t".to_owned()));
+    let rows = [
+        (Some(40), &boot, &time, 30, old),
+        (Some(31), &boot, &time, 30, old),
+        // Refreshed since, or not yet too old: the wall clock was set.
+        (Some(30), &boot, &time, 30, held),
+        (Some(0), &boot, &time, 30, held),
+        // Less than an interval of its refreshes tells nothing.
+        (Some(3), &boot, &time, 1, held),
+        (Some(4), &boot, &time, 1, old),
+        // Another clock, or none.
+        (Some(40), &boot, &None, 30, held),
+        (None, &boot, &time, 30, held),
+    ];
+    for (since, boot_id, time_ns, limit, expected) in rows {
+        let boottime = Duration::from_secs(1000);
+        let since = since.map(|since| boottime - Duration::from_secs(since));
+        let mut record = kept(40_000, "Here");
+        let mark = record.beadlock.as_mut().unwrap();
+        (mark.boot_id, mark.time_ns) = (boot_id.clone(), time_ns.clone());
+        mark.boottime_ns = since.map(|since| since.as_nanos().try_into().unwrap());
+        let ids = Ids {
+            boot_id: boot.clone(),
+            time_ns: time.clone(),
+            ..Ids::default()
+        };
+        let facts = Facts {
+            boottime,
+            ids: Arc::new(ids),
+            ..facts(Liveness::Alive)
+        };
+        let limits = Limits {
+            age: Duration::from_secs(limit),
+            ..Limits::default()
+        };
+        assert_eq!(
+            judge(&record, &facts, &limits),
+            expected,
+            "{since:?} {limit}"
+        );
+        let left = fresh_for(&record, &facts, &limits).unwrap();
+        assert_eq!(left.is_zero(), expected == old, "{left:?}");
+    }
+}
+
+/// In one write, whatever stands between.
+#[test]
+fn a_refresh_says_the_time_by_both_clocks() {
+    let text = r#"{"acquired_at":"2026-01-29T15:29:00.000Z","x":1,"beadlock":{"id":"i","boottime_ns":1000000000}}"#;
+    let (soon, late) = (
+        Moment {
+            wall: now(),
+            boottime: Duration::from_secs(7),
+        },
+        Moment {
+            wall: now(),
+            boottime: Duration::from_secs(70),
+        },
+    );
+    let expected = |boottime: &str| {
+        format!(
+            r#"{{"acquired_at":"{NOW}","x":1,"beadlock":{{"id":"i","boottime_ns":{boottime}}}}}"#
+        )
+    };
+    let Some(Rewrite::InPlace { offset, text: span }) = rewrite(text.as_bytes(), soon) else {
+        panic!("the same length")
+    };
+    let mut whole = text.to_owned();
+    whole.replace_range(offset..offset + span.len(), &span);
+    assert_eq!(whole, expected("7000000000"));
+    assert_eq!(
+        rewrite(text.as_bytes(), late),
+        Some(Rewrite::Whole(expected("70000000000")))
+    );
+    let mut record = parsed(text);
+    record.has_been_refreshed(late);
+    let again = parsed(&expected("70000000000"));
+    assert_eq!(record, again);
+}
+
 /// What has ended, or never was, refreshes nothing: one look is enough.
 #[test]
 fn an_age_counts_at_once_where_its_process_is_not_the_one_that_has_the_pid() {
@@ -192,6 +313,7 @@ fn an_age_counts_at_once_where_its_process_is_not_the_one_that_has_the_pid() {
     let here = Facts {
         ids: Arc::new(ids),
         proof: Some(proof.clone()),
+        boottime: Duration::ZERO,
         ..facts(Liveness::Alive)
     };
     let judged = |record: &Record, facts: &Facts| judge(record, facts, &Limits::default());
@@ -399,7 +521,7 @@ fn what_is_no_object_is_no_lock() {
 #[test]
 fn it_is_written_in_the_documents_order_and_read_back() {
     let mut record = aged(0, "Here");
-    record.has_been_refreshed(StartedAt(now().0 + SignedDuration::from_micros(1999)));
+    record.has_been_refreshed(at(now().0 + SignedDuration::from_micros(1999)));
     let json = record.to_json();
     assert_eq!(
         json,
@@ -407,7 +529,7 @@ fn it_is_written_in_the_documents_order_and_read_back() {
          \"hostname\": \"Here\",\n  \"operation\": \"write:tasks.json\"\n}\n"
     );
     let mut again = parsed(&json);
-    again.has_been_refreshed(StartedAt(now().0 + SignedDuration::from_millis(3000)));
+    again.has_been_refreshed(at(now().0 + SignedDuration::from_millis(3000)));
     assert_eq!(
         serde_json::to_value(&again).unwrap()["acquired_at"],
         "2026-01-29T15:30:03.000Z"

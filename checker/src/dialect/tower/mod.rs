@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::facts::{Depth, Facts};
 use super::{
-    Common, Dialect, LockRecord, Names, Properties, Rewrite, Rules, Verdict, WantedFacts,
+    Common, Dialect, LockRecord, Moment, Names, Properties, Rewrite, Rules, Verdict, WantedFacts,
     json::pretty,
 };
 pub use super::{json::Rejected, time::StartedAt};
@@ -133,8 +133,8 @@ impl LockRecord for Record {
         }
     }
 
-    fn has_been_refreshed(&mut self, now: StartedAt) {
-        self.last_heartbeat_at = now.in_whole_seconds();
+    fn has_been_refreshed(&mut self, now: Moment) {
+        self.last_heartbeat_at = now.wall.in_whole_seconds();
     }
 
     fn silence(&self, now: StartedAt) -> Duration {
@@ -198,11 +198,11 @@ pub fn answer_stale(record: &Record, age: Duration) -> Value {
 }
 
 /// What makes the record in `bytes` say that its last heartbeat was `now`; `None` when it says none.
-pub fn rewrite(bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
+pub fn rewrite(bytes: &[u8], now: Moment) -> Option<Rewrite> {
     Rewrite::of(
         bytes,
         "last_heartbeat_at",
-        now.in_whole_seconds().to_string(),
+        now.wall.in_whole_seconds().to_string(),
     )
 }
 

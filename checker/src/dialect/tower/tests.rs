@@ -74,10 +74,17 @@ fn now() -> StartedAt {
     StartedAt::parse(NOW).unwrap()
 }
 
+fn moment() -> Moment {
+    Moment {
+        wall: now(),
+        boottime: Duration::from_secs(1),
+    }
+}
+
 fn applied(bytes: &str) -> String {
-    match rewrite(bytes.as_bytes(), now()).unwrap() {
-        Rewrite::InPlace { offset, time } => {
-            [&bytes[..offset], &time, &bytes[offset + time.len()..]].concat()
+    match rewrite(bytes.as_bytes(), moment()).unwrap() {
+        Rewrite::InPlace { offset, text } => {
+            [&bytes[..offset], &text, &bytes[offset + text.len()..]].concat()
         }
         Rewrite::Whole(whole) => whole,
     }
@@ -91,7 +98,7 @@ fn ours_is_rewritten_in_place_and_nothing_else_changes() {
         .insert("note".to_owned(), "last_heartbeat_at".into());
     let json = before.to_json();
     assert!(matches!(
-        rewrite(json.as_bytes(), now()),
+        rewrite(json.as_bytes(), moment()),
         Some(Rewrite::InPlace { .. })
     ));
     let after = Record {
@@ -105,7 +112,7 @@ fn ours_is_rewritten_in_place_and_nothing_else_changes() {
 fn another_length_is_rewritten_whole() {
     let json = r#"{ "x" : {"last_heartbeat_at":1}, "last_heartbeat_at" : "2025-12-18T10:30:40.5+00:00" ,"y":[ ]}"#;
     assert!(matches!(
-        rewrite(json.as_bytes(), now()),
+        rewrite(json.as_bytes(), moment()),
         Some(Rewrite::Whole(_))
     ));
     assert_eq!(
@@ -133,9 +140,9 @@ fn where_there_is_no_time_there_is_no_rewrite() {
         r#"{"last_heartbeat_at":7}"#,
         r#"{"last_heartbeat_at":"x"} x"#,
     ] {
-        assert_eq!(rewrite(none.as_bytes(), now()), None, "{none}");
+        assert_eq!(rewrite(none.as_bytes(), moment()), None, "{none}");
     }
-    assert_eq!(rewrite(b"{\"last_heartbeat_at\":\"\xff\"}", now()), None);
+    assert_eq!(rewrite(b"{\"last_heartbeat_at\":\"\xff\"}", moment()), None);
 }
 
 #[test]

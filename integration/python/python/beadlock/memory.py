@@ -38,10 +38,24 @@ from . import _beadlock
 from ._guard import Guard, guarded
 from .errors import BeadlockError, _Somebodys
 
-__all__ = ["LockError", "MemoryLock", "get_lock", "with_lock"]
+__all__ = ["LockError", "MemoryLock", "get_lock", "is_process_alive", "with_lock"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 H = TypeVar("H", bound="_Held")
+
+
+def is_process_alive(pid: int) -> bool:
+    """Whether a process of this machine has this PID. One that may not be asked is there: the document calls it dead."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    except OverflowError:
+        # No kernel gives it, and nothing is known of it.
+        return True
+    return True
 
 
 class LockError(_Somebodys):
@@ -79,7 +93,7 @@ class MemoryLock:
         self._acquired(operation, self._patience(max_wait), break_stale)
 
     def acquire_nowait(self, operation: str, break_stale: bool = True) -> bool:
-        """False when somebody has it. An age alone shows after 3.5 s that a living process refreshes it no more: that takes a wait."""
+        """False when somebody has it."""
         return self._acquired(operation, 0.0, break_stale)
 
     def release(self) -> None:

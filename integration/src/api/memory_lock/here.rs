@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::sleep;
 use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::look;
+use beadlock_checker::internal::{facts::boottime, look};
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::{
@@ -19,6 +20,8 @@ use crate::settings::wait::{Deadline, Wait};
 
 /// How often it is looked whether another thread has done.
 const SHORTLY: Duration = Duration::from_millis(5);
+/// For how long the heartbeats are asked for the cause of a loss; they look twice, 100 ms apart.
+const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// For how long a release waits for the directory's flock.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -82,6 +85,7 @@ impl DirectoryTurn {
         let entry = (self.process, self.dir.clone());
         let standing = Arc::new(Standing {
             keeping: Mutex::new(keeping),
+            since: boottime(),
             lost: Mutex::default(),
             id,
             target,
@@ -104,31 +108,69 @@ impl Drop for DirectoryTurn {
 pub struct Standing {
     /// None where the lock is an outer claim's, and once it is released.
     keeping: Mutex<Option<Keeping>>,
-    lost: Mutex<Option<Loss>>,
+    /// By the clock that nobody sets.
+    since: Duration,
+    lost: Mutex<Option<LostLock>>,
     pub id: String,
     pub target: Target,
     /// Dropped after the release.
     turn: DirectoryTurn,
 }
 
+/// How the lock was lost, where somebody who broke it keeps its record, and how old it was.
+#[derive(Debug)]
+struct LostLock {
+    loss: Loss,
+    kept: Option<PathBuf>,
+    age: Duration,
+}
+
 impl Standing {
     /// Whether it is still there and still ours.
     pub fn still_held(&self) -> Result<(), Error> {
         let mut lost = locked(&self.lost);
-        if let Some(Keeping::Beating(beats)) = &*locked(&self.keeping) {
-            for news in beats.news() {
-                if let HeartbeatEvent::Lost(loss, _) = news {
-                    *lost = Some(loss);
-                }
-            }
+        if lost.is_none() {
+            *lost = self.told();
         }
         if lost.is_none() && !nested::stands(&self.id, &self.target) {
-            *lost = Some(Loss::Vanished);
+            *lost = Some(self.told_soon());
         }
         match &*lost {
             None => Ok(()),
-            Some(loss) => Err(loss.error(&self.id, None, Duration::ZERO, &self.target)),
+            Some(LostLock { loss, kept, age }) => {
+                Err(loss.error(&self.id, kept.as_deref(), *age, &self.target))
+            }
         }
+    }
+
+    /// The loss that the heartbeats have told.
+    fn told(&self) -> Option<LostLock> {
+        let keeping = locked(&self.keeping);
+        let Some(Keeping::Beating(beats)) = &*keeping else {
+            return None;
+        };
+        let lost = |news| match news {
+            HeartbeatEvent::Lost(loss, kept) => Some(self.lost(loss, kept)),
+            _ => None,
+        };
+        beats.news().into_iter().filter_map(lost).last()
+    }
+
+    /// It is gone: its heartbeats know the cause before long. An outer claim has none here.
+    fn told_soon(&self) -> LostLock {
+        let deadline = Deadline::after(TOLD_WITHIN);
+        while locked(&self.keeping).is_some() && !deadline.is_over() {
+            if let Some(lost) = self.told() {
+                return lost;
+            }
+            sleep(SHORTLY);
+        }
+        self.lost(Loss::Vanished, None)
+    }
+
+    fn lost(&self, loss: Loss, kept: Option<PathBuf>) -> LostLock {
+        let age = boottime().saturating_sub(self.since);
+        LostLock { loss, kept, age }
     }
 
     /// Releases it. In a fork it stays: it is the parent's, whose threads are not there.

@@ -105,11 +105,8 @@ fn a_stale_one_is_broken_and_said_unless_it_is_to_stand() {
             .unwrap()
             .is_none()
     );
-    assert!(
-        lock.try_acquire("x").unwrap().is_none(),
-        "one look cannot tell whether process 1 refreshes it"
-    );
-    let guard = lock.acquire("x", WAIT).unwrap();
+    // Without beadlock's key nobody refreshes it, whether process 1 lives or not.
+    let guard = lock.try_acquire("x").unwrap().unwrap();
     let [broken] = guard.broken() else {
         panic!("{:?}", guard.broken())
     };
@@ -131,6 +128,36 @@ fn a_loss_is_told_and_what_is_there_now_stays() {
     assert_eq!(guard.still_held().unwrap_err().code(), Code::LockLost);
     guard.release().unwrap();
     assert!(dir.join(".lock").exists());
+}
+
+#[test]
+fn a_loss_says_how_old_the_lock_was_and_where_its_record_is_kept() {
+    let (_top, dir) = directory();
+    let guard = MemoryLock::in_dir(&dir).acquire("x", WAIT).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    let broken = MemoryLock::in_dir(&dir)
+        .break_lock(BreakLimit::EvenIfLive)
+        .unwrap()
+        .unwrap();
+    write(&dir, 1, 0);
+    let lost = guard.still_held().unwrap_err();
+    let (words, kept) = (lost.to_string(), broken.kept.display().to_string());
+    assert_eq!(lost.code(), Code::LockLost);
+    let age = words
+        .split("after ")
+        .nth(1)
+        .and_then(|rest| rest.split_once("ms:"));
+    let age: u64 = age.unwrap().0.parse().unwrap();
+    assert!((300..10_000).contains(&age), "{words}");
+    assert!(
+        words.contains("was broken, and is main's now (PID 1, on ") && words.contains(&kept),
+        "{words}"
+    );
+    assert_eq!(
+        guard.still_held().unwrap_err().to_string(),
+        words,
+        "it ages no more"
+    );
 }
 
 #[test]
@@ -170,7 +197,7 @@ fn a_stale_lock_is_broken_and_kept_and_a_living_holders_only_when_that_is_said()
     );
     assert_eq!(fs::read(&broken.kept).unwrap(), before);
     assert!(!dir.join(".lock").exists());
-    write(&dir, std::process::id(), 60);
+    write(&dir, std::process::id(), 0);
     let error = lock.break_lock(BreakLimit::Stale).unwrap_err();
     assert_eq!(
         (error.code(), error.holder().unwrap().name.as_deref()),

@@ -13,6 +13,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::regular::CAREFULLY;
 use beadlock_checker::internal::system_words;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
@@ -227,7 +228,7 @@ impl OpenedLog {
         let shown = escaped_path(path);
         let file = OpenOptions::new()
             .read(true)
-            .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
+            .custom_flags(CAREFULLY.bits())
             .open(path)
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => {

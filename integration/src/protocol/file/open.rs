@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fs::File, io, path::Path, thread::sleep, time::Duration};
 
+use beadlock_checker::internal::regular::CAREFULLY;
 use beadlock_checker::internal::sys::{Flock, flock, process_id};
 use beadlock_checker::internal::{closed, dialect::file::Mode, escape::escaped_path, system_words};
 use nix::errno::Errno;
@@ -186,7 +187,7 @@ impl Drop for Flocked {
 
 /// Opens the lock file, whatever is there, without waiting for anybody.
 fn open(target: &FileTarget, how: OFlag) -> nix::Result<File> {
-    let carefully = OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let carefully = OFlag::O_NOFOLLOW | CAREFULLY;
     loop {
         match fcntl::open(
             target.lock_name(),

@@ -38,6 +38,7 @@ fn seen(change: impl Fn(&mut Record, &mut Facts)) -> Seen {
         liveness: Liveness::Alive,
         watchdog: None,
         proof: Some(proof),
+        boottime: Duration::ZERO,
         unrefreshed: Duration::ZERO,
     };
     change(&mut record, &mut facts);

@@ -12,13 +12,13 @@
 //! What is given twice is an error, and so is whatever could hide a lock: an alias or a merge key (`<<`) on the way to
 //! one of them. Everything else in the file is left alone.
 
-use std::io::{self, Read};
-use std::{collections::BTreeMap, fs::File, os::unix::fs::OpenOptionsExt, path::Path};
+use std::io;
+use std::{collections::BTreeMap, path::Path};
 
+use beadlock_checker::internal::dialect::tower::LockName;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{dialect::tower::LockName, system_words};
+use beadlock_checker::internal::regular::{self, Links};
 use clap::ValueEnum;
-use nix::fcntl::OFlag;
 
 use super::yaml::{Wrong, YamlEntry, YamlValue, entries};
 use crate::error::Error;
@@ -51,39 +51,8 @@ impl Intent {
                 kind,
             )
         };
-        let system = |error: io::Error| failed(system_words(&error), error.kind());
-        // Without waiting for a writer of a FIFO.
-        let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
-        let file = File::options()
-            .read(true)
-            .custom_flags(flags)
-            .open(path)
-            .map_err(system)?;
-        let meta = file.metadata().map_err(system)?;
-        if !meta.is_file() {
-            let what = if meta.is_dir() {
-                "a directory"
-            } else {
-                "not a regular file"
-            };
-            return Err(failed(format!("it is {what}"), io::ErrorKind::InvalidInput));
-        }
-        let mut bytes = Vec::new();
-        file.take(LIMIT + 1)
-            .read_to_end(&mut bytes)
-            .map_err(system)?;
-        if bytes.len() as u64 > LIMIT {
-            return Err(failed(
-                "it is larger than 64 KiB".to_owned(),
-                io::ErrorKind::InvalidData,
-            ));
-        }
-        let Ok(text) = String::from_utf8(bytes) else {
-            return Err(failed(
-                "it is not UTF-8".to_owned(),
-                io::ErrorKind::InvalidData,
-            ));
-        };
+        let text = regular::read_text(path, Links::Followed, LIMIT)
+            .map_err(|why| failed(why.to_string(), io::Error::from(why).kind()))?;
         Self::parse(&escaped_path(path), &text)
     }
 

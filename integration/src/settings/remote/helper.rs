@@ -4,16 +4,17 @@
 //! It changes nothing and takes neither a lock nor the gate, so it may be left behind: it hangs until the file system
 //! answers or is unmounted, and is gone then.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, PipeReader, Read};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::OpenOptionsExt, path::Path};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 use beadlock_checker::internal::beside::{has_said_so_within, helper, say_so, stand_apart};
 use beadlock_checker::internal::database::{Database, Environment, REDIRECT};
+use beadlock_checker::internal::regular::{self, Links};
 use beadlock_checker::internal::{Names, shared_file_system};
-use nix::{fcntl::OFlag, sys::prctl::set_pdeathsig, sys::signal::Signal};
+use nix::{sys::prctl::set_pdeathsig, sys::signal::Signal};
 
 use super::Lookup;
 use crate::words::in_title;
@@ -113,10 +114,5 @@ fn read_a_byte(path: &Path) {
     if !fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {
         return;
     }
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY;
-    let file = File::options()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path);
-    let _ = file.and_then(|mut file| file.read(&mut [0]));
+    let _ = regular::open(path, Links::Refused).map(|mut file| file.read(&mut [0]));
 }

@@ -3,7 +3,7 @@
 const MASK: &str = "***";
 
 /// `text` with the userinfo and the query of every URL in it masked.
-pub(crate) fn masked(text: &str) -> String {
+pub fn masked(text: &str) -> String {
     let mut parts = text.split("://").peekable();
     let mut out = parts.next().unwrap_or_default().to_owned();
     while let Some(part) = parts.next() {
@@ -20,6 +20,15 @@ pub(crate) fn masked(text: &str) -> String {
         push_url(&mut out, &part[..end]);
         out.push_str(&part[end..]);
     }
+    out
+}
+
+/// A URL alone, whose path cannot have an `@`: all that stands before the last one is masked, whatever is in it.
+pub fn masked_url(url: &str) -> String {
+    let scheme = url.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = url.split_at(scheme);
+    let mut out = scheme.to_owned();
+    push_url(&mut out, &rest[rest.rfind('@').unwrap_or(0)..]);
     out
 }
 
@@ -95,6 +104,21 @@ mod tests {
             ("https://S@h/é://é://x", "https://***@h/é://é://x"),
         ] {
             assert_eq!(masked(text), shown);
+        }
+    }
+
+    #[test]
+    fn a_url_alone_shows_nothing_that_stands_before_its_host() {
+        for (url, shown) in [
+            ("etcd://h:1,g:2/p", "etcd://h:1,g:2/p"),
+            ("etcd://u:S@h:1/p", "etcd://***@h:1/p"),
+            ("etcd://u:1/S@h:1/p", "etcd://***@h:1/p"),
+            ("etcd://u:S S@h:1,u:S,@g:2/p?S", "etcd://***@g:2/p?***"),
+            ("u:S@h:1/p", "***@h:1/p"),
+            ("@", "***@"),
+            ("", ""),
+        ] {
+            assert_eq!(masked_url(url), shown);
         }
     }
 }
