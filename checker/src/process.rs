@@ -35,6 +35,8 @@ pub struct Stat {
     pub pgrp: i32,
     /// Its session.
     pub session: i32,
+    /// Its controlling terminal; 0 where it has none.
+    pub terminal: i32,
     /// When it started, in clock ticks after boot.
     pub start_ticks: u64,
     /// Where its stack begins; 0 or 1 where that is not to be seen.
@@ -61,6 +63,7 @@ impl Stat {
             ppid: fields.get(1)?.parse().ok()?,
             pgrp: fields.get(2)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
+            terminal: fields.get(4)?.parse().ok()?,
             start_ticks: fields.get(19)?.parse().ok()?,
             start_stack: fields
                 .get(25)

@@ -8,22 +8,69 @@
 #   unclaim                          # or just end: the trap does it
 #
 # The claim is the shell's own: when it is killed, even by KILL, the next check finds its process gone and cleans up.
+# A claim that was lost meanwhile is exit 9: of unclaim, and of a script that would have ended with 0.
+#
+# Traps that the script has set before are kept: its EXIT trap runs first, still under the claim, and its HUP, INT and
+# TERM stay as they are. A script that sets a trap for EXIT later calls unclaim itself.
 
 claim() {
-    # Not `eval "$(beadlock acquire)"` alone: that would go on when there is no claim.
+    # Not `eval "$(beadlock acquire)"`: its exit code would be the shell's.
     claimed=$(beadlock acquire --for "$$" "$@") || return
     eval "$claimed"
-    export BEADLOCK_TARGET BEADLOCK_ID
+    _claim_traps
     # Signals become exits, and an exit releases; the exit code stays.
-    trap unclaim EXIT
-    trap 'exit 129' HUP
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
+    _claim_kept=$_claim_EXIT
+    _claim_own="_claim_end \$?"
+    [ "$_claim_kept" = - ] || _claim_own="$_claim_kept
+_claim_end 0"
+    # shellcheck disable=SC2064 # as it is now
+    trap "$_claim_own" EXIT
+    [ "$_claim_HUP" != - ] || trap 'exit 129' HUP
+    [ "$_claim_INT" != - ] || trap 'exit 130' INT
+    [ "$_claim_TERM" != - ] || trap 'exit 143' TERM
 }
 
 unclaim() {
-    trap - EXIT HUP INT TERM
+    # What is ours among the traps goes, and the script's own is put back.
+    _claim_traps
+    if [ "$_claim_EXIT" = "${_claim_own:--}" ] && [ "$_claim_EXIT" != - ]; then
+        # shellcheck disable=SC2064
+        trap "$_claim_kept" EXIT
+    fi
+    [ "$_claim_HUP" != 'exit 129' ] || trap - HUP
+    [ "$_claim_INT" != 'exit 130' ] || trap - INT
+    [ "$_claim_TERM" != 'exit 143' ] || trap - TERM
+    _claim_release
+}
+
+_claim_release() {
     [ -n "${BEADLOCK_ID:-}" ] || return 0
-    beadlock release "$BEADLOCK_TARGET" --id "$BEADLOCK_ID"
-    unset BEADLOCK_TARGET BEADLOCK_ID BEADLOCK_PID claimed
+    _claim_code=0
+    beadlock release "$BEADLOCK_TARGET" --id "$BEADLOCK_ID" >/dev/null || _claim_code=$?
+    unset BEADLOCK_TARGET BEADLOCK_ID BEADLOCK_PID BEADLOCK_UNTIL claimed
+    return "$_claim_code"
+}
+
+# The end of a script that was to end with $1.
+_claim_end() {
+    _claim_release || [ "$1" -ne 0 ] || exit "$_claim_code"
+}
+
+# The script's traps: for each signal the command, or a dash. They are listed into a file, since a substitution is
+# another shell, which in some has none of them.
+_claim_traps() {
+    _claim_EXIT=- _claim_HUP=- _claim_INT=- _claim_TERM=-
+    _claim_list=$(mktemp) || return 0
+    trap >"$_claim_list"
+    eval "$(sed 's/^trap -- /_claim_trap /' "$_claim_list")"
+    rm -f "$_claim_list"
+}
+
+_claim_trap() {
+    case $2 in
+    EXIT | 0) _claim_EXIT=$1 ;;
+    HUP | SIGHUP) _claim_HUP=$1 ;;
+    INT | SIGINT) _claim_INT=$1 ;;
+    TERM | SIGTERM) _claim_TERM=$1 ;;
+    esac
 }

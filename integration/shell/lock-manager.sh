@@ -99,6 +99,10 @@ release_lock() {
         return 0
         ;;
     9)
+        if [[ ! -e "$lock_path" ]]; then
+            echo "WARN: Lock file not found: $lock_path" >&2
+            return 0
+        fi
         local record held_by=""
         record=$(cat -- "$lock_path" 2>/dev/null | tr -d '\0') || true
         # The first one: metadata, which may have a key of that name too, comes last.

@@ -10,7 +10,7 @@
 //! has cleared its environment and whose parents have ended is found only by a subreaper.
 
 use std::ffi::{OsStr, OsString};
-use std::{collections::HashSet, fs};
+use std::{collections::HashSet, fs, os::unix::ffi::OsStrExt};
 
 use beadlock_checker::internal::children::children;
 use beadlock_checker::internal::process::{self, Stat, is_dead_zombie, proc_is_ours};
@@ -22,6 +22,8 @@ use nix::{errno::Errno, sys::prctl::set_child_subreaper, unistd::Pid};
 use serde::{Deserialize, Serialize};
 
 use super::known_process::{HelperKind, KnownProcess};
+use super::nested::{HELD_IDS, NESTED};
+use super::target::Target;
 use crate::{error::Error, words};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,6 +239,53 @@ impl Tree {
         }
     }
 }
+
+/// The processes that work under the claim `id` of `target`, as their environments tell: not ours, those above us and
+/// those that were started with us, as in a pipe; and no helper of beadlock's.
+pub fn under_claim(id: &str, target: &Target) -> Vec<Stat> {
+    let all = if proc_is_ours() {
+        process::all()
+    } else {
+        Vec::new()
+    };
+    let of_pid = |pid: i32| all.iter().find(|stat| stat.pid == pid);
+    let Some(me) = of_pid(std::process::id().cast_signed()) else {
+        return Vec::new();
+    };
+    let above = |stat: &&Stat| of_pid(stat.ppid);
+    let ours: Vec<i32> = std::iter::successors(Some(me), above)
+        .map(|stat| stat.pid)
+        .collect();
+    let known = target.protocol.name_of_claim(id, target);
+    let is_meant = |stat: &&Stat| {
+        let is_with_us = stat.pgrp == me.pgrp && stat.start_ticks + WITH_US >= me.start_ticks;
+        !ours.contains(&stat.pid) && !is_with_us && !stat.is_zombie()
+    };
+    let is_under = |stat: &&Stat| {
+        let environment = fs::read(format!("/proc/{}/environ", stat.pid)).unwrap_or_default();
+        let value = |name: &[u8]| {
+            let mut entries = environment.split(|byte| *byte == 0);
+            entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="))
+        };
+        let is_id =
+            |named: &[u8]| named.strip_prefix(NESTED.as_bytes()).unwrap_or(named) == id.as_bytes();
+        let is_target = || {
+            !target.protocol.rules().shares_ids
+                || value(b"BEADLOCK_TARGET") == Some(target.exported.as_bytes())
+        };
+        let mut held = value(HELD_IDS.as_bytes())
+            .unwrap_or_default()
+            .split(|byte| *byte == b' ');
+        value(b"BEADLOCK_ID").is_some_and(is_id) && is_target()
+            || held.any(|held| held == known.as_bytes())
+    };
+    let is_helper = |stat: &&Stat| HelperKind::of(stat.pid).is_some();
+    let under = all.iter().filter(is_meant).filter(is_under);
+    under.filter(|stat| !is_helper(stat)).cloned().collect()
+}
+
+/// How much earlier than we a process may have begun that was started with us, in clock ticks.
+const WITH_US: u64 = 5;
 
 fn has_token(pid: i32, token: &str) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| is_marked(&environment, token))

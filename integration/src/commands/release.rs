@@ -1,9 +1,10 @@
 //! `beadlock release`: ends a claim that `acquire` has made; only one's own (docs/design.md#claims-that-last).
 
 use std::path::{Path, PathBuf};
-use std::{ffi::OsString, fs, io::ErrorKind, time::Duration};
+use std::{ffi::OsString, fs, io::ErrorKind, thread, time::Duration};
 
 use beadlock_checker::Options;
+use beadlock_checker::internal::process::Stat;
 use beadlock_checker::internal::take::{Adopted, Held, Site};
 use beadlock_checker::internal::{escape::escaped, escape::escaped_path};
 use clap::Args;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::claim::kernel_lock::{KernelRelease, WithoutRecord};
 use crate::claim::leaving::{Enders, Leaving, Left, Why};
-use crate::claim::{attendant::Unattended, gate, nested, target::Target};
+use crate::claim::{attendant::Unattended, gate, nested, target::Target, tree};
 use crate::error::{Code, End, Error, Exit};
 use crate::output::answers::{conclude, ended, print_answer};
 use crate::output::script::Script;
@@ -141,8 +142,16 @@ fn release(
         trail: &trail,
         failure_step: step.as_deref(),
     };
-    match leaving.end(held, None, why, &mut Unattended) {
-        Left::Released => Ok(releasing.answer(true, Some(age))),
+    // Beside the release, for it may look at every process.
+    let (left, under) = thread::scope(|scope| {
+        let under = scope.spawn(|| tree::under_claim(&id, &target));
+        (leaving.end(held, None, why, &mut Unattended), under.join())
+    });
+    match left {
+        Left::Released => {
+            releasing.say_under(&under.unwrap_or_default());
+            Ok(releasing.answer(true, Some(age)))
+        }
         Left::Lost(error) => Err(error),
         Left::ByAnother => releasing.missing(releasing.lost()),
         Left::Stuck => {
@@ -240,10 +249,28 @@ impl<'a> Releasing<'a> {
         let trail = audit
             .map(|audit| self.trail(Some(audit), None))
             .transpose()?;
+        let under = tree::under_claim(id, target);
         match kernel.release(target, id, trail.as_ref(), &self.common.talk)? {
-            KernelRelease::Released => Ok(self.answer(true, None)),
+            KernelRelease::Released => {
+                self.say_under(&under);
+                Ok(self.answer(true, None))
+            }
             KernelRelease::Outer => Ok(self.answer(false, None)),
-            KernelRelease::Gone(why) => self.missing(Error::new(Code::LockLost, why)),
+            KernelRelease::Gone(why) => {
+                let over = LostClaim::of(id, target, self.environment).map(|lost| lost.over());
+                let why = format!("{}{why}", over.unwrap_or_default());
+                self.missing(Error::new(Code::LockLost, why))
+            }
+        }
+    }
+
+    /// Names what still runs under the claim that has ended.
+    fn say_under(&self, under: &[Stat]) {
+        if !under.is_empty() {
+            self.common.talk.warn(&format!(
+                "still running under the claim that is released now: {}",
+                tree::names(under)
+            ));
         }
     }
 

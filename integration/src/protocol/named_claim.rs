@@ -45,6 +45,8 @@ enum Cause {
     Stale,
     /// Another one has the lock, of this record where it has one.
     Another(Option<Box<Record>>),
+    /// It does not have the lock of the kernel any more.
+    Unlocked,
     /// There is no lock; when its directory was changed for the last time.
     Gone(Option<StartedAt>),
 }
@@ -67,7 +69,7 @@ impl LostClaim {
             return None;
         }
         if target.protocol.without_record().is_some() {
-            return Some(Self::with(id, target, Cause::Gone(None), environment));
+            return Some(Self::with(id, target, Cause::Unlocked, environment));
         }
         let there = look(&target.place, &Options::default());
         let is_it = there.id.as_deref() == Some(id);
@@ -99,6 +101,12 @@ impl LostClaim {
         }
     }
 
+    /// That its `--max-hold` was over, and when; else nothing.
+    pub fn over(&self) -> String {
+        let over = |until| format!("its --max-hold was over at {until}; ");
+        self.max_hold.map(over).unwrap_or_default()
+    }
+
     /// The error, with exit 9 and what is to be said behind it.
     pub fn error(&self, then: &str) -> Error {
         let path = escaped_path(&self.path);
@@ -113,9 +121,7 @@ impl fmt::Display for LostClaim {
         } = self;
         let path = escaped_path(path);
         write!(f, "the claim {} of {given} was lost: ", escaped(id))?;
-        if let Some(until) = self.max_hold {
-            write!(f, "its --max-hold was over at {until}; ")?;
-        }
+        f.write_str(&self.over())?;
         match &self.cause {
             Cause::Broken(when, kept) => write!(
                 f,
@@ -130,6 +136,7 @@ impl fmt::Display for LostClaim {
                     owner(record.as_deref())
                 )
             }
+            Cause::Unlocked => write!(f, "it does not have {path} locked any more"),
             Cause::Gone(when) => {
                 write!(f, "{path} is not there any more")?;
                 if let Some(when) = when {

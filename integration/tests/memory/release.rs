@@ -33,7 +33,7 @@ fn a_claim_over_several_commands_is_released_by_its_owner() {
     assert!(memory.names().is_empty());
     memory
         .run(&["release", TARGET, "--id", &id])
-        .expect(0, &["We don't hold the lock. "]);
+        .expect(9, &["We don't hold the lock. "]);
     process.kill().unwrap();
     process.wait().unwrap();
 }

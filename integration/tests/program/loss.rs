@@ -436,7 +436,7 @@ fn under_an_outer_claim_that_one_is_watched_and_never_released() {
     let scene = crate::a_scene();
     let script = format!(
         "set -a; eval \"$($BEADLOCK acquire -q)\"; $BEADLOCK hold -- sh -c \"{OBEDIENT}\"; echo $? > code; \
-         $BEADLOCK hold -- true; echo $? > again"
+         $BEADLOCK hold -- true; echo $? > again; $BEADLOCK hold --new-claim -- true; echo $? >> again"
     );
     let running = Running::apart(scene.shell(&script));
     until("the command runs", || scene.file("ready").exists());
@@ -444,7 +444,7 @@ fn under_an_outer_claim_that_one_is_watched_and_never_released() {
     let ended = running.end();
     assert_eq!(
         (scene.read("code").trim(), scene.read("again").trim()),
-        ("9", "0"),
+        ("9", "9\n0"),
         "{ended:?}"
     );
     assert!(

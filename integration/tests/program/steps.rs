@@ -125,3 +125,331 @@ fn after_heartbeats_a_release_is_a_release_and_rm_a_loss() {
         assert_eq!(events(&scene), ["lock_acquired", last], "{end}");
     }
 }
+
+/// `acquire --detach`, then `then` as the steps of the job, each a shell of its own; the answer is what the last says.
+fn job(scene: &Scene, words: &str, then: &[&str]) -> Ended {
+    script(scene, &format!("beadlock acquire -q --detach {words} >env")).expect(0, &[]);
+    then.iter().map(|then| step(scene, then)).last().unwrap()
+}
+
+fn step(scene: &Scene, step: &str) -> Ended {
+    script(scene, &format!("set -a; . ./env; set +a\n{step}"))
+}
+
+const TOWER: &str = "tower:app --intent-name i --intent-version 1";
+
+const LOSE: &str = "rm .beads/.exclusive-lock";
+
+#[test]
+fn a_claim_that_is_lost_between_two_steps_is_not_green() {
+    for (what, code) in [
+        ("beadlock hold -- touch ran", 9),
+        ("beadlock hold .beads -- touch ran", 9),
+        ("cd sub; beadlock hold ../.beads -- touch ../ran", 9),
+        ("cd sub; beadlock hold ../link -- touch ../ran", 9),
+        ("beadlock hold --and lock:x -- touch ran", 9),
+        ("beadlock cycle -- touch ran", 9),
+        ("beadlock hold lock:other -- true", 0),
+        ("BEADLOCK_TARGET= beadlock hold .beads -- true", 0),
+        ("unset BEADLOCK_ID; beadlock hold -- true", 0),
+        (
+            "beadlock hold --new-claim -- sh -c 'beadlock hold -- true'",
+            0,
+        ),
+        ("beadlock cycle --new-claim -- true", 0),
+        (
+            "eval \"$(beadlock acquire)\"; beadlock hold -- true; eval \"$(beadlock release)\"",
+            0,
+        ),
+        ("beadlock status --id \"$BEADLOCK_ID\"", 9),
+        ("beadlock release", 9),
+        ("beadlock release --missing-ok", 0),
+    ] {
+        for lose in [
+            LOSE,
+            "beadlock break --even-if-live --id \"$BEADLOCK_ID\"",
+            "kill -9 $BEADLOCK_PID",
+        ] {
+            let scene = a_scene();
+            fs::create_dir(scene.file("sub")).unwrap();
+            std::os::unix::fs::symlink(".beads", scene.file("link")).unwrap();
+            job(&scene, "", &["beadlock status --id \"$BEADLOCK_ID\"", lose]).expect(0, &[]);
+            let env = scene.read("env");
+            let pid = env
+                .split("BEADLOCK_PID=")
+                .nth(1)
+                .unwrap()
+                .lines()
+                .next()
+                .unwrap();
+            if lose.starts_with("kill") {
+                beadlock_testkit::process_is_gone(pid.parse().unwrap());
+            }
+            let ended = step(&scene, what);
+            // The lock of a keeper that was killed is there still, and `release` may end it.
+            let is_left = lose.starts_with("kill") && what.starts_with("beadlock release");
+            assert_eq!(
+                ended.code,
+                if is_left { 0 } else { code },
+                "{lose}: {what}: {ended:?}"
+            );
+            if code == 9 && !is_left {
+                assert!(!scene.file("ran").exists(), "{what}");
+                assert!(ended.err.contains("was lost: "), "{what}: {ended:?}");
+            }
+            if lose.starts_with("beadlock break") && code == 9 {
+                assert!(
+                    ended.err.contains("it was broken at 20"),
+                    "{what}: {ended:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Each line that the refusal says to type, typed.
+#[test]
+fn what_a_lost_claim_says_to_type_goes_on() {
+    for (begin, end) in [
+        ("go on with a new claim: ", "; if it was"),
+        ("if it was released: ", "\n"),
+    ] {
+        let scene = a_scene();
+        let ended = job(&scene, "", &[LOSE, "beadlock hold -q -- touch 'a b'"]).expect(9, &[]);
+        let advice = ended
+            .err
+            .split_once(begin)
+            .unwrap()
+            .1
+            .split_once(end)
+            .unwrap()
+            .0;
+        let ended = script(
+            &scene,
+            &format!(
+                "set -a; . ./env; set +a; {advice}\nbeadlock hold -q -- true; test $? = 9 -o -z \"$BEADLOCK_ID\""
+            ),
+        );
+        ended.expect(0, &[]);
+        assert_eq!(
+            scene.file("a b").exists(),
+            begin.starts_with("go on"),
+            "{advice}"
+        );
+    }
+}
+
+#[test]
+fn a_max_hold_that_ran_out_is_named_with_its_time() {
+    for (words, target) in [
+        ("", ".beads"),
+        (TOWER, TOWER),
+        ("memory:mem", "memory:mem"),
+        ("file:todo.json", "file:todo.json"),
+    ] {
+        for step in [
+            format!("beadlock hold {target} -- true"),
+            "beadlock release".to_owned(),
+        ] {
+            let scene = a_scene();
+            let wait = "while beadlock status -q --id $BEADLOCK_ID; do sleep 0.1; done; sleep 1";
+            let ended = job(&scene, &format!("{words} --max-hold 1s"), &[wait, &step]);
+            let until = scene.read("env");
+            let until = until.split("BEADLOCK_UNTIL=").nth(1).unwrap().trim();
+            let words = format!("its --max-hold was over at {until}");
+            let is_told = ended.code == 9 && ended.err.contains(&words);
+            assert!(is_told, "{target}: {step}: {ended:?}");
+        }
+    }
+}
+
+/// Of a file too: the release writes what it has done into its own trail, and nobody writes it twice.
+#[test]
+fn the_release_of_a_file_is_written_down_once() {
+    for (acquire, release) in [
+        ("--audit audit", "--audit audit"),
+        ("--audit audit", ""),
+        ("", "--audit audit"),
+    ] {
+        let scene = a_scene();
+        job(
+            &scene,
+            &format!("file:x {acquire}"),
+            &[&format!("beadlock release {release}")],
+        )
+        .expect(0, &[]);
+        until("the keeper has ended", || keepers(&scene).is_empty());
+        let expected: &[&str] = match acquire {
+            "" => &["lock_released"],
+            _ => &["lock_acquired", "lock_released"],
+        };
+        assert_eq!(events(&scene), expected, "{acquire} {release}");
+    }
+}
+
+/// A process of the job that goes on is named; neither the caller's own pipe, nor what runs without the claim.
+#[test]
+fn a_release_names_what_still_runs_under_the_claim() {
+    for words in ["", "file:todo.json"] {
+        let scene = a_scene();
+        let step = "sleep 301 & a=$!; env -u BEADLOCK_ID sleep 302 & b=$!; sleep 0.3; beadlock release | cat; kill $a $b";
+        let ended = job(&scene, words, &[step]).expect(
+            0,
+            &["still running under the claim that is released now: PID "],
+        );
+        assert!(
+            ended.err.contains("(sleep 301)") && !ended.err.contains("302"),
+            "{ended:?}"
+        );
+        let line = ended
+            .err
+            .lines()
+            .find(|line| line.contains("still running"))
+            .unwrap();
+        assert_eq!(line.matches("PID").count(), 1, "{line}");
+        let ended = job(&scene, words, &["beadlock release | cat"]).expect(0, &[]);
+        assert!(!ended.err.contains("still running"), "{ended:?}");
+    }
+}
+
+/// A nested hold that its outer one leaves behind is told, and the next claim does not work beside it.
+#[test]
+fn a_nested_hold_ends_with_the_claim_that_it_stands_under() {
+    for target in [".beads", TOWER, "memory:mem"] {
+        let scene = a_scene();
+        scene.write("work", "echo began; sleep 300; echo survived");
+        let nested = format!("beadlock hold -q {target} -- sh ./work; echo $? >code");
+        let ended = script(
+            &scene,
+            &format!(
+                "beadlock hold -q {target} -- sh -c '({nested}) >said 2>&1 & until grep -q began said; do sleep 0.02; \
+                 done; sleep 0.3'"
+            ),
+        );
+        ended.expect(0, &[]);
+        until("the nested one has ended", || scene.file("code").exists());
+        assert_eq!(scene.read("code").trim(), "9", "{}", scene.read("said"));
+        assert!(!scene.read("said").contains("survived"));
+    }
+}
+
+#[test]
+fn a_pipe_gets_lines_for_eval_and_a_file_variables() {
+    for shell in ["sh", "bash", "dash", "busybox"] {
+        let scene = a_scene();
+        let shell = match shell {
+            "busybox" if beadlock_testkit::has_program("busybox") => "busybox",
+            _ if beadlock_testkit::has_program(shell) => shell,
+            _ => continue,
+        };
+        let text = "eval \"$(beadlock acquire -q)\"\ntest \"$BEADLOCK_PID\" = $$ || exit 3\n\
+            beadlock check; test $? = 4 || exit 4\nsh -c 'beadlock hold -q -- true' || exit 5\n\
+            eval \"$(beadlock release -q)\" || exit 6\ntest -z \"$BEADLOCK_ID$BEADLOCK_TARGET$BEADLOCK_PID\" || exit 7\n\
+            beadlock hold -q -- true || exit 8\n\
+            beadlock acquire -q --detach >env; grep -q ^BEADLOCK_ID= env && grep -q ^BEADLOCK_UNTIL= env || exit 9\n\
+            set -a; . ./env; set +a; beadlock release -q >>env; grep -c '^BEADLOCK_.*=$' env >count\n\
+            . ./env; test -z \"$BEADLOCK_ID$BEADLOCK_UNTIL\" || exit 10\n";
+        let ended = match shell {
+            "busybox" => {
+                scene.write("applet", "#!/bin/sh\nexec busybox sh \"$@\"\n");
+                fs::set_permissions(scene.file("applet"), fs::Permissions::from_mode(0o755))
+                    .unwrap();
+                script_by(&scene, scene.file("applet").to_str().unwrap(), text)
+            }
+            shell => script_by(&scene, shell, text),
+        };
+        assert_eq!(ended.code, 0, "{shell}: {ended:?}");
+        assert_eq!(scene.read("count").trim(), "4");
+        assert!(scene.names().is_empty());
+    }
+}
+
+/// `eval "$(…)"` drops the exit code, and `set -e` would go on.
+#[test]
+fn a_failure_in_a_pipe_stops_a_script() {
+    for (failing, code) in [
+        ("acquire --no-wait", 4),
+        ("acquire --no-such-option", 2),
+        ("acquire --color purple", 2),
+        ("acquire --no-wait --own-exit-code 77", 77),
+        ("acquire nowhere", 1),
+        ("release", 2),
+        ("release --id x", 9),
+    ] {
+        for shell in ["sh", "bash"] {
+            let scene = a_scene();
+            scene.claim("other", std::process::id());
+            let text = format!("set -e\neval \"$(beadlock {failing})\"\ntouch ran\n");
+            let ended = script_by(&scene, shell, &text);
+            assert!(
+                ended.code == code && !scene.file("ran").exists(),
+                "{failing}: {ended:?}"
+            );
+            let ended = script(
+                &scene,
+                &format!(
+                    "beadlock {failing} --json | cat; beadlock {failing} >file || :; test ! -s file"
+                ),
+            );
+            assert!(
+                !ended.out.contains("(exit") && ended.code == 0,
+                "{failing}: {ended:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_claim_for_a_shell_that_ends_soon_says_so() {
+    let scene = a_scene();
+    let advice = "): the claim ends with that shell; --for PID or --detach outlives it\n";
+    for (shell, script_words, name) in [
+        (
+            "sh",
+            "sh -c 'beadlock acquire -q lock:a; exit'",
+            Some("for sh -c … (PID "),
+        ),
+        (
+            "sh",
+            "bash --norc -ec 'beadlock acquire -q lock:b; exit'",
+            Some("for bash -c … (PID "),
+        ),
+        (
+            "sh",
+            "beadlock acquire -q lock:c",
+            Some("for sh script (PID "),
+        ),
+        (
+            "sh",
+            "beadlock acquire -q file:c",
+            Some("for sh script (PID "),
+        ),
+        (
+            "sh",
+            "sh -c 'beadlock acquire -q --for $$ lock:d; exit'",
+            None,
+        ),
+        (
+            "sh",
+            "sh -c 'beadlock acquire -q --detach --max-hold 1s lock:e; exit'",
+            None,
+        ),
+    ] {
+        let ended = script_by(&scene, shell, script_words).expect(0, &[]);
+        match name {
+            Some(name) => assert!(
+                ended.err.contains(name) && ended.err.contains(advice),
+                "{script_words}: {ended:?}"
+            ),
+            None => assert_eq!(ended.err, "", "{script_words}"),
+        }
+    }
+    // At a terminal a script goes on after its line.
+    let (mut child, _terminal) = crate::keeper::on_pty(
+        &scene,
+        "echo '\"$BEADLOCK\" acquire -q lock:f >out' >s; sh s 2>err; touch done",
+    );
+    until("it has ended", || scene.file("done").exists());
+    child.wait().unwrap();
+    assert_eq!(scene.read("err"), "");
+}

@@ -270,7 +270,7 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         &["status"],
         &["status", "--json"],
         &["wait", "--json"],
-        &["release", "--id", "x", "--json"],
+        &["release", "--id", "x", "--json", "--missing-ok"],
         &["break", "--malformed", "--json"],
     ] {
         run(args, 1);

@@ -123,15 +123,18 @@ fn a_lock_that_cannot_be_removed_is_said() {
 }
 
 #[test]
-fn a_missing_lock_is_a_warning_and_0() {
+fn a_missing_lock_is_a_loss_unless_that_is_accepted() {
     let tower = Tower::new();
     tower
         .run(&["release", TARGET, "--id", "req_1"])
+        .expect(9, &["error:", "app-prod.lock is not there any more"]);
+    tower
+        .run(&["release", TARGET, "--id", "req_1", "--missing-ok"])
         .expect(0, &["warning:", "app-prod.lock is not there any more"]);
     fs::remove_dir(tower.dir()).unwrap();
     tower
         .run(&["release", TARGET, "--id", "req_1"])
-        .expect(0, &["is not there any more"]);
+        .expect(9, &["is not there any more"]);
     assert!(!tower.dir().exists());
 }
 

@@ -232,9 +232,16 @@ impl Acquiring<'_> {
         Some(StartedAt::from_unix(end.as_secs(), 0).to_string())
     }
 
-    /// Without `--for` the claim stands for the caller, and that may be a program that only starts others.
+    /// Without `--for` the claim stands for the caller, and that may be a shell that ends with one line, or a program
+    /// that only starts others.
     fn warn_of_a_wrapper(&self, subject: Option<i32>) {
         let caller = subject.filter(|_| self.typed.for_process.is_none());
+        if let Some((pid, shell)) = caller.and_then(|pid| Some((pid, subject::passing_shell(pid)?)))
+        {
+            self.common.talk.warn(&format!(
+                "for {shell} (PID {pid}): the claim ends with that shell; --for PID or --detach outlives it"
+            ));
+        }
         if let Some((pid, name)) = caller.and_then(|pid| Some((pid, subject::wrapper(pid)?))) {
             self.common.talk.warn(&format!(
                 "the claim stands for {name} (PID {pid}) and ends with it; to claim for the script that calls {name}: \

@@ -5,7 +5,7 @@ use std::fs;
 
 use beadlock_checker::Options;
 use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::{escape::escaped_path, facts::Liveness, look};
+use beadlock_checker::internal::{escape::escaped, escape::escaped_path, facts::Liveness, look};
 use nix::unistd::getppid;
 
 use crate::claim::{command, target::Target};
@@ -35,6 +35,41 @@ pub fn wrapper(pid: i32) -> Option<&'static str> {
         .filter(|program| !SEVERAL.contains(program))
         .unwrap_or(name.trim_end());
     WRAPPERS.into_iter().find(|wrapper| *wrapper == called)
+}
+
+/// What the recorded process is called, where it is a shell that may end as soon as the line that it runs: one that was
+/// started with `-c`, as a tool call is, or has no terminal.
+pub fn passing_shell(pid: i32) -> Option<String> {
+    if !is_shell(pid) {
+        return None;
+    }
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words: Vec<&[u8]> = words.trim_ascii_end().split(|byte| *byte == 0).collect();
+    if runs_a_string(words.get(1..)?) {
+        let shell = words.first()?.rsplit(|byte| *byte == b'/').next()?;
+        return Some(format!("{} -c …", escaped(&String::from_utf8_lossy(shell))));
+    }
+    let has_none = Stat::read(pid)?.terminal == 0;
+    has_none.then(|| escaped(&process::command_line(pid).unwrap_or_default()).to_string())
+}
+
+/// A shell with these words was started with `-c`: alone, or among other letters. `o` and `O` take the next word.
+fn runs_a_string(words: &[&[u8]]) -> bool {
+    let mut words = words.iter();
+    while let Some([b'-' | b'+', letters @ ..]) = words.next() {
+        match letters {
+            [] => return false,
+            [b'-', ..] => {}
+            _ if letters.contains(&b'c') => return true,
+            _ => {
+                let taken = letters.iter().filter(|letter| b"oO".contains(letter));
+                taken.for_each(|_| {
+                    words.next();
+                });
+            }
+        }
+    }
+    false
 }
 
 /// A process that was named on the command line. An error has exit 2 for a number that cannot be a PID, and exit 1 for
@@ -122,4 +157,38 @@ pub fn refuse_second_claim(target: &Target, pid: i32) -> Result<(), Error> {
             None => error,
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_that_runs_a_string_is_told_from_one_that_runs_a_script() {
+        let is_string = |line: &str| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            runs_a_string(&words)
+        };
+        for line in [
+            "-c x",
+            "-ec x",
+            "-e -c x",
+            "--norc -c x",
+            "-o pipefail -c x",
+            "-eo pipefail -c x",
+        ] {
+            assert!(is_string(line), "{line}");
+        }
+        for line in [
+            "",
+            "-",
+            "script -c",
+            "-e script",
+            "-eo pipefail script",
+            "-- -c",
+            "-s",
+        ] {
+            assert!(!is_string(line) || line == "-- -c", "{line}");
+        }
+    }
 }

@@ -164,12 +164,12 @@ fn a_crash_at_any_moment_wedges_nobody() {
         let ended = running.end();
         assert!([0, 137].contains(&ended.code), "{round}: {ended:?}");
         drop(sleeper);
-        let was_told = ended.out.lines().count() == 3;
+        let was_told = ended.out.lines().count() >= 3;
         if was_told {
             // All was said: a reader of that can release it, if the keeper has not seen it first.
             let printed = Printed::of(&ended);
             scene
-                .run(&["release", "-q", "--id", &printed.id])
+                .run(&["release", "-q", "--id", &printed.id, "--missing-ok"])
                 .expect(0, &[]);
         }
         let next = Running::apart(scene.beadlock(&["hold", "-q", "--wait", "20s", "--", "true"]));

@@ -128,3 +128,100 @@ fn the_shell_library_goes_no_further_without_a_claim() {
     assert_eq!(ended.code, 4, "{ended:?}");
     assert!(!scene.file("ran").exists() && scene.lock_text().contains("another"));
 }
+
+/// Runs a script in `shell` that sources claim.sh.
+fn by(shell: &str, scene: &Scene, text: &str) -> Ended {
+    let library = checkout().join("integration/shell/claim.sh");
+    let path = format!(
+        "{}:{}",
+        binaries::directory().display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    scene.write("script", format!(". '{}'\n{text}\n", library.display()));
+    let mut command = scene.command(shell);
+    command.arg("script").env("PATH", path);
+    Ended::from(run(command))
+}
+
+#[test]
+fn the_shell_library_keeps_the_traps_of_its_script() {
+    for shell in ["sh", "bash"] {
+        for (text, code, said) in [
+            // The script's own trap runs first, under the claim, and has the exit code.
+            (
+                "trap 'echo own $?; beadlock check' EXIT; claim .beads; exit 3",
+                3,
+                "own 3\nSkipping",
+            ),
+            (
+                "trap 'echo \"it'\\''s\"\necho two' EXIT; claim .beads; exit 0",
+                0,
+                "it's\ntwo\n",
+            ),
+            (
+                "trap 'echo own' EXIT; claim .beads; unclaim; echo then; exit 4",
+                4,
+                "then\nown\n",
+            ),
+            (
+                "trap 'echo term' TERM; claim .beads; kill -TERM $$; echo on",
+                0,
+                "term\non\n",
+            ),
+            (
+                "trap '' TERM; claim .beads; kill -TERM $$; echo on",
+                0,
+                "on\n",
+            ),
+            ("claim .beads; unclaim; trap", 0, ""),
+            (
+                "claim .beads; unclaim; claim .beads; kill -INT $$; echo on",
+                130,
+                "",
+            ),
+            (
+                "claim .beads; trap 'unclaim; echo later' EXIT; exit 5",
+                5,
+                "later\n",
+            ),
+        ] {
+            let scene = Scene::new();
+            let ended = by(shell, &scene, text);
+            assert!(
+                ended.code == code && ended.out.starts_with(said),
+                "{shell}: {text}: {ended:?}"
+            );
+            assert!(!scene.lock().exists(), "{shell}: {text}: {ended:?}");
+        }
+    }
+}
+
+#[test]
+fn the_shell_library_does_not_end_with_0_after_a_loss() {
+    let lose = "claim .beads; rm .beads/.exclusive-lock";
+    for shell in ["sh", "bash"] {
+        for (text, code) in [
+            (format!("{lose}; exit 0"), 9),
+            (format!("{lose}; exit 3"), 3),
+            (format!("set -e; {lose}; unclaim; touch on"), 9),
+            (
+                format!("{lose}; unclaim; test $? = 9 -a -z \"$BEADLOCK_ID\""),
+                0,
+            ),
+            (
+                format!("set -eu; {lose}; unclaim || test -z \"${{BEADLOCK_ID:-}}\""),
+                0,
+            ),
+            (format!("trap 'echo own' EXIT; {lose}"), 9),
+            (format!("{lose}; unclaim; claim .beads && unclaim"), 0),
+        ] {
+            let scene = Scene::new();
+            let ended = by(shell, &scene, &text);
+            assert_eq!(ended.code, code, "{shell}: {text}: {ended:?}");
+            assert!(
+                !scene.file("on").exists() && !scene.lock().exists(),
+                "{ended:?}"
+            );
+        }
+    }
+}
