@@ -170,12 +170,10 @@ fn serve(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
     };
     let metrics = Arc::new(Metrics::new());
     let (door, questions) = door(&settings, &metrics)?.unzip();
-    let log = log::Log::open(settings.log.clone())?;
+    let listening_at = door.as_ref().map(|door| door.address.clone());
+    let log = log::Log::open(settings.log.clone(), listening_at)?;
     let code = runtime.block_on(async {
         let scheduler = Scheduler::new(Arc::new(typed), settings, trail, metrics);
-        if let Some(door) = &door {
-            log::line_to_all(log::own::listening(&door.address));
-        }
         scheduler.run(signals, questions.unwrap_or_default()).await
     });
     drop(door);

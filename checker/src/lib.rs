@@ -39,6 +39,7 @@
 mod words;
 
 mod address;
+mod agent_process;
 mod audit;
 mod beside;
 mod check;

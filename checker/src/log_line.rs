@@ -83,6 +83,8 @@ events! {
     /// The agent was told to end.
     Ending: "ending", Info, "Ending on ";
     AgentStopped: "agent_stopped", Info, "Agent stopped: ";
+    /// Another agent serves the database, too.
+    AlsoServed: "also_served", Warn, "Served already by ";
     /// The address of the agent's status.
     Listening: "listening", Info, "Listening at ";
     NoGate: "no_gate", Warn, "No gate (";

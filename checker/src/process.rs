@@ -72,6 +72,11 @@ impl Stat {
         })
     }
 
+    /// It stands still: it was stopped by a signal, or by a debugger.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+
     /// Ended, and waiting only for its parent to ask how.
     pub fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')

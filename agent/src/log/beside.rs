@@ -29,8 +29,8 @@ pub(super) struct DetachedLog {
     is_losing: bool,
 }
 
-/// Text, and the header of a new file.
-type Task = (String, String);
+/// Text, and what a new file has before it, and a file that is there.
+type Task = (String, [String; 2]);
 
 /// Knows which logs need a thread of their own.
 pub(super) struct LogMounts {
@@ -89,18 +89,20 @@ impl LogMounts {
 }
 
 fn write(mut file: LogFile, tasks: &Receiver<Task>) {
-    for (text, header) in tasks {
-        file.write(&text, || header).into_iter().for_each(complain);
+    for (text, [new, known]) in tasks {
+        file.write(&text, |is_new| if is_new { new } else { known })
+            .into_iter()
+            .for_each(complain);
         // Closing a file on FUSE waits for its server without end, and would keep a killed agent from its end.
         file.close();
     }
 }
 
 impl LogOutput {
-    pub(super) fn write(&mut self, text: &str, header: impl FnOnce() -> String) -> Vec<String> {
+    pub(super) fn write(&mut self, text: &str, head: impl Fn(bool) -> String) -> Vec<String> {
         match self {
-            Self::Here(file) => file.write(text, header),
-            Self::Beside(beside) => beside.write(text, header()),
+            Self::Here(file) => file.write(text, head),
+            Self::Beside(beside) => beside.write(text, [true, false].map(head)),
         }
     }
 
@@ -117,8 +119,8 @@ impl LogOutput {
 }
 
 impl DetachedLog {
-    fn write(&mut self, text: &str, header: String) -> Vec<String> {
-        let is_lost = self.lines.try_send((text.to_owned(), header)).is_err();
+    fn write(&mut self, text: &str, heads: [String; 2]) -> Vec<String> {
+        let is_lost = self.lines.try_send((text.to_owned(), heads)).is_err();
         let is_news = !std::mem::replace(&mut self.is_losing, is_lost) && is_lost;
         let complaint = || {
             let path = shown(&self.path);

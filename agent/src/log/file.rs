@@ -45,11 +45,11 @@ impl LogFile {
         }
     }
 
-    /// Appends lines, to a new file after its header. Returns what is wrong and what to do, each once for as long as it
+    /// Appends lines, after what `head` has for a new file (true) or for one that is there (false). Returns what is wrong and what to do, each once for as long as it
     /// stays wrong.
-    pub(super) fn write(&mut self, line: &str, header: impl FnOnce() -> String) -> Vec<String> {
+    pub(super) fn write(&mut self, line: &str, head: impl FnOnce(bool) -> String) -> Vec<String> {
         let mut complaints = Vec::new();
-        let appended = self.append(line, header, &mut complaints);
+        let appended = self.append(line, head, &mut complaints);
         let was_failing = std::mem::replace(&mut self.is_failing, appended.is_err());
         if let Err(error) = appended {
             self.open = None;
@@ -85,7 +85,7 @@ impl LogFile {
     fn append(
         &mut self,
         line: &str,
-        header: impl FnOnce() -> String,
+        head: impl FnOnce(bool) -> String,
         complaints: &mut Vec<String>,
     ) -> io::Result<()> {
         let mut size = self.ready()?;
@@ -96,11 +96,8 @@ impl LogFile {
         let Some(open) = &mut self.open else {
             return Err(Errno::EBADF.into());
         };
-        let front = match size {
-            0 => header(),
-            _ if open.is_torn => "\n".to_owned(),
-            _ => String::new(),
-        };
+        let end = if open.is_torn && size > 0 { "\n" } else { "" };
+        let front = end.to_owned() + &head(size == 0);
         // One write, so that two agents never mix their lines.
         let bytes = [front.as_bytes(), line.as_bytes()].concat();
         let written = open.file.write(&bytes)?;

@@ -13,6 +13,7 @@
 mod beside;
 mod file;
 mod line;
+mod others;
 pub(crate) mod own;
 mod rotate;
 mod router;
@@ -28,6 +29,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use beadlock_checker::internal::address::Address;
+use beadlock_checker::internal::agent_process::AgentProcess;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::facts;
 
@@ -62,19 +65,20 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Starts the thread. Files are opened when there is a first line for them; so far no database is served.
-    pub(crate) fn open(settings: LogSettings) -> io::Result<Self> {
-        let log = Self::start(settings)?;
+    /// Starts the thread. Files are opened when there is a first line for them; so far no database is served. The head
+    /// of each says where the agent listens.
+    pub(crate) fn open(settings: LogSettings, listening_at: Option<Address>) -> io::Result<Self> {
+        let log = Self::start(settings, listening_at)?;
         let is_first = LOG.set(log.desk.clone()).is_ok();
         is_first
             .then_some(log)
             .ok_or_else(|| io::Error::other("this process has a log already"))
     }
 
-    fn start(settings: LogSettings) -> io::Result<Self> {
+    fn start(settings: LogSettings, listening_at: Option<Address>) -> io::Result<Self> {
         settings.check()?;
         let (ending, ended) = mpsc::channel();
-        let served = Arc::new(Served::new(settings));
+        let served = Arc::new(Served::new(settings, listening_at));
         let router = Router::new(Arc::clone(&served), ending);
         let (out, messages) = sync_channel(IN_FLIGHT);
         let thread = thread::Builder::new().name("log".to_owned());
@@ -184,18 +188,31 @@ pub(crate) fn announce(line: Line) {
     line_to_all(line);
 }
 
+/// Logs one line for a database, and shows it on stderr, as [`announce`] does.
+fn announce_for(database: usize, line: Line) {
+    if !io::stderr().is_terminal() {
+        complain(&line.message);
+    }
+    put(Some(database), vec![line]);
+}
+
+/// Says which other agent serves the database in this directory already. It reads the log there, which may block.
+pub(crate) fn say_others(database: usize, dir: &Path) {
+    if let Some(other) = others::that_serves(&dir.join("daemon.log")) {
+        announce_for(database, own::served_by(&other));
+    }
+}
+
 /// Logs one line of a command's output for a database.
 pub(crate) fn output(database: usize, text: &str) {
     put(Some(database), vec![own::output(text)]);
 }
 
-pub(crate) fn this_agent() -> String {
+/// This agent, with which process it is, for a reader who wants to know whether it lives.
+pub(crate) fn this_agent() -> AgentProcess {
     let host = facts::hostname().unwrap_or_else(|| "unknown".into());
-    let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
-    format!(
-        "beadlock-agent {version}, PID {pid}, host {}",
-        escaped(&host)
-    )
+    let program = concat!("beadlock-agent ", env!("CARGO_PKG_VERSION"));
+    AgentProcess::current(program, &escaped(&host).to_string())
 }
 
 /// Writes what cannot go to a log: one line on stderr, if there is room for it.

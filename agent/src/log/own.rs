@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use beadlock_checker::internal::Zombie;
 use beadlock_checker::internal::address::Address;
+use beadlock_checker::internal::agent_process::AgentProcess;
 use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::dialect::beads::StartedAt;
@@ -98,11 +99,6 @@ pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) ->
 /// The state of a database, since when it holds; `words` follow its word.
 pub(crate) fn state(event: Event, since: StartedAt, words: impl Display) -> Line {
     said(event, words).since(since)
-}
-
-/// Where the agent can be asked how it fares.
-pub(crate) fn listening(address: &Address) -> Line {
-    said(Event::Listening, address)
 }
 
 /// A session in the fleet at this url has begun.
@@ -221,13 +217,27 @@ pub(crate) fn cannot_look(dir: &Path, why: impl Display) -> Line {
     )
 }
 
-/// The first line of each file.
+/// The first line of each file: which agent writes it.
 pub(crate) fn header() -> Line {
     worded(format_args!("{}, times in UTC", this_agent()))
 }
 
 pub(crate) fn started() -> Line {
     said(Event::AgentStarted, this_agent())
+}
+
+/// Where the agent can be asked how it fares.
+pub(crate) fn listening(address: &Address) -> Line {
+    said(Event::Listening, address)
+}
+
+/// Another agent lives that serves the database.
+pub(crate) fn served_by(other: &AgentProcess) -> Line {
+    let pid = other.pid;
+    let stop = to_type("kill {}", &[Part::Pid(pid)]);
+    let name = escaped(&other.name()).to_string();
+    let rest = format_args!("{name}; one agent is enough: stop this one, or type: {stop}");
+    said(Event::AlsoServed, rest)
 }
 
 /// The agent was told to end, with so many cycles running.
@@ -240,7 +250,7 @@ pub(crate) fn ending(signal: &str, running: usize) -> Line {
 }
 
 pub(crate) fn stopped() -> Line {
-    said(Event::AgentStopped, this_agent())
+    said(Event::AgentStopped, this_agent().name())
 }
 
 /// A line of a command's output.

@@ -1,6 +1,6 @@
 //! Where a line goes: to the log of its database, or to the shared log; then to a terminal on stderr, while it reads.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::sleep;
 use std::time::Duration;
+
+use beadlock_checker::internal::log_line::Event;
 
 use super::{
     Line, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, complain, named, own,
@@ -48,6 +50,8 @@ pub(super) struct Router {
     settings: LogSettings,
     /// The files that had a line, by the number of the database; `None` is the shared one.
     files: BTreeMap<Option<usize>, LogOutput>,
+    /// Those that have lines of this agent.
+    introduced: BTreeSet<Option<usize>>,
     ground: LogMounts,
     /// Open files, the longest unused first.
     open: VecDeque<Option<usize>>,
@@ -64,6 +68,7 @@ impl Router {
             served,
             settings,
             files,
+            introduced: BTreeSet::new(),
             ground,
             open,
             terminal,
@@ -92,6 +97,7 @@ impl Router {
             LogMessage::Lines { to, seconds, lines } => self.deliver(&to, seconds, &lines),
             LogMessage::Turned(number) => {
                 self.files.remove(&Some(number));
+                self.introduced.remove(&Some(number));
                 self.open.retain(|open| *open != Some(number));
             }
             LogMessage::Configured => {
@@ -147,10 +153,20 @@ impl Router {
                 .collect()
         };
         let text = in_format(format, whose).concat();
-        let header = || own::header().in_format(format, seconds, Whose::default());
+        let text_of = |line: Line| line.in_format(format, seconds, Whose::default());
+        let has_started = lines
+            .first()
+            .is_some_and(|line| line.event == Event::AgentStarted);
+        let served = Arc::clone(&self.served);
+        // The line of the start names the agent, too.
+        let head = |is_new: bool| -> String {
+            let header = (is_new || !has_started).then(own::header);
+            let listening = served.listening_at().map(own::listening);
+            header.into_iter().chain(listening).map(text_of).collect()
+        };
         let mut is_in_a_log = false;
         for key in keys {
-            is_in_a_log |= self.write(key, &text, header);
+            is_in_a_log |= self.write(key, &text, head);
         }
         let shown = || in_format(LogFormat::Text, among_others);
         match &mut self.terminal {
@@ -165,8 +181,9 @@ impl Router {
         }
     }
 
-    /// Appends whole lines. Returns false when there is no such log.
-    fn write(&mut self, key: Option<usize>, line: &str, header: impl FnOnce() -> String) -> bool {
+    /// Appends whole lines, after the head in a new file and before the first lines of this agent. Returns false when
+    /// there is no such log.
+    fn write(&mut self, key: Option<usize>, line: &str, head: impl Fn(bool) -> String) -> bool {
         let is_served = key.is_none_or(|number| self.served.is_served(number));
         if !self.files.contains_key(&key) {
             let Some(path) = self.path(key) else {
@@ -175,7 +192,10 @@ impl Router {
             let mut file = self.ground.open(&path, self.settings.limits());
             if !is_served {
                 // A late line: the file is not kept, and it is not a fault that its directory has gone.
-                let _ = file.write(line, header);
+                let _ = file.write(
+                    line,
+                    |is_new| if is_new { head(true) } else { String::new() },
+                );
                 return true;
             }
             self.files.insert(key, file);
@@ -183,7 +203,15 @@ impl Router {
         let Some(file) = self.files.get_mut(&key) else {
             return false;
         };
-        file.write(line, header).into_iter().for_each(complain);
+        let is_first = self.introduced.insert(key);
+        let head = |is_new| {
+            if is_new || is_first {
+                head(is_new)
+            } else {
+                String::new()
+            }
+        };
+        file.write(line, head).into_iter().for_each(complain);
         self.open.retain(|open| *open != key);
         if !is_served {
             file.close();

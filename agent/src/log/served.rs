@@ -4,11 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use beadlock_checker::internal::address::Address;
+
 use super::LogSettings;
 
 /// The databases by their numbers, and the settings.
 #[derive(Debug)]
-pub(super) struct Served(RwLock<KnownDatabases>);
+pub(super) struct Served {
+    known: RwLock<KnownDatabases>,
+    /// Where the agent can be asked how it fares.
+    listening_at: Option<Address>,
+}
 
 #[derive(Debug)]
 struct KnownDatabases {
@@ -18,11 +24,18 @@ struct KnownDatabases {
 }
 
 impl Served {
-    pub(super) fn new(settings: LogSettings) -> Self {
-        Self(RwLock::new(KnownDatabases {
-            databases: BTreeMap::new(),
-            settings,
-        }))
+    pub(super) fn new(settings: LogSettings, listening_at: Option<Address>) -> Self {
+        Self {
+            known: RwLock::new(KnownDatabases {
+                databases: BTreeMap::new(),
+                settings,
+            }),
+            listening_at,
+        }
+    }
+
+    pub(super) fn listening_at(&self) -> Option<&Address> {
+        self.listening_at.as_ref()
     }
 
     pub(super) fn serve(&self, number: usize, dir: &Path) {
@@ -75,11 +88,11 @@ impl Served {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, KnownDatabases> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, KnownDatabases> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -89,7 +102,7 @@ mod tests {
 
     #[test]
     fn one_that_has_gone_is_still_known() {
-        let served = Served::new(LogSettings::default());
+        let served = Served::new(LogSettings::default(), None);
         served.unserve(7);
         served.serve(2, Path::new("/b"));
         assert!(!served.are_several());

@@ -15,7 +15,7 @@ impl Scene {
     fn new(settings: LogSettings) -> Self {
         Self {
             root: tempfile::tempdir().unwrap(),
-            log: Log::start(settings).unwrap(),
+            log: Log::start(settings, None).unwrap(),
         }
     }
 
@@ -168,5 +168,5 @@ fn settings_that_cannot_be_are_refused_and_change_nothing() {
     scene.log.desk.output(0, "x");
     scene.log.close();
     assert_eq!(lines(&dir, 0), ["x"]);
-    assert!(Log::start(settings).is_err());
+    assert!(Log::start(settings, None).is_err());
 }

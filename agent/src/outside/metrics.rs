@@ -65,6 +65,8 @@ pub(crate) struct Metrics {
     removals: By,
     /// Databases that were skipped for longer than `--skip-warn`.
     pub(crate) skip_warnings: Counter,
+    /// Databases below the roots that have gone.
+    pub(crate) databases_gone: Counter,
     /// Times that the watcher has lost events.
     pub(crate) resyncs: Counter,
     checks: Histogram,
@@ -121,6 +123,8 @@ impl Metrics {
         };
         let help = "Databases that were skipped for longer than --skip-warn";
         let skip_warnings = counter("skip_warnings", help);
+        let help = "Databases below the roots whose directories are not there any more";
+        let databases_gone = counter("databases_gone", help);
         let help = "Times that the watcher had lost events, and everything counted as changed";
         let resyncs = counter("watcher_resyncs", help);
         let mut histogram = |name, help, buckets| {
@@ -138,6 +142,7 @@ impl Metrics {
             skips,
             removals,
             skip_warnings,
+            databases_gone,
             resyncs,
             checks,
             durations,

@@ -1,7 +1,7 @@
 //! The state of each database at one moment, as the scheduler knows it, and its form for `/status`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,9 @@ const LONGEST: usize = 200;
 /// How many databases `/readyz` lists.
 const STALE_LISTED: usize = 100;
 /// What the scheduler may be doing with a database.
-pub(super) const PHASES: [&str; 4] = ["waiting", "ready", "running", "not_serving"];
+pub(super) const PHASES: [&str; 4] = ["waiting", "ready", "running", NOT_SERVING];
+/// It leaves the database alone.
+pub(crate) const NOT_SERVING: &str = "not_serving";
 
 #[derive(Debug)]
 pub(crate) struct Snapshot {
@@ -121,6 +123,25 @@ impl Snapshot {
 }
 
 impl DatabaseSnapshot {
+    /// One that is not served, since then.
+    pub(crate) fn not_serving(
+        dir: &Path,
+        state: Arc<DatabaseState>,
+        since: (Instant, StartedAt),
+    ) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            phase: NOT_SERVING,
+            state,
+            since,
+            last_push: None,
+            as_of: None,
+            failures: None,
+            due: None,
+            last: None,
+        }
+    }
+
     pub(super) fn streak(&self) -> Option<(Instant, u64)> {
         self.last.as_ref()?.streak
     }

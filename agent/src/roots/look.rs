@@ -20,7 +20,7 @@ use beadlock_checker::internal::{facts, system_words};
 use beadlock_trust::Owners;
 
 use super::SearchScope;
-use super::walk::{RootWalk, WalkEvent};
+use super::walk::{BEADS, RootWalk, WalkEvent};
 use crate::beside::{self, silence};
 use crate::log::{Line, own};
 
@@ -39,6 +39,8 @@ pub(crate) struct RootScan {
     /// By path; each database once.
     pub(crate) found: Vec<Arc<FoundDatabase>>,
     pub(crate) problems: BTreeSet<ScanProblem>,
+    /// The directories of databases that are not there any more.
+    pub(crate) gone: Vec<PathBuf>,
     /// What was read, for the next scan.
     pub(crate) walks: Vec<RootWalk>,
 }
@@ -53,6 +55,19 @@ pub(crate) enum ScanProblem {
 }
 
 impl ScanProblem {
+    /// What is not served for it: the path, and why. A directory that is no database holds back only what lies below,
+    /// but a root, which somebody has named, counts.
+    pub(super) fn refused(&self, roots: &[PathBuf]) -> Option<(&Path, &str)> {
+        match self {
+            Self::NotServed(at, why) => Some((at, why)),
+            Self::Unread(dir, why) => {
+                let counts =
+                    roots.contains(dir) || dir.file_name().is_some_and(|name| name == BEADS);
+                counts.then_some((dir, why))
+            }
+        }
+    }
+
     /// As a line for the log.
     pub(crate) fn line(&self) -> Line {
         match self {
@@ -121,8 +136,23 @@ fn look_at(
             .all(|(one, other)| Arc::ptr_eq(one, other));
     if !are_the_same || !scope.named.is_empty() {
         each_once(found, scope, &mounts, before);
+        scan.gone = gone(&scan, &mounts, before);
     }
     Some(scan)
+}
+
+/// Those of before whose directories are not there any more. A file system that may not answer is not asked.
+fn gone(scan: &RootScan, mounts: &Mounts, before: &[Arc<FoundDatabase>]) -> Vec<PathBuf> {
+    let found: HashSet<&Path> = scan
+        .found
+        .iter()
+        .map(|found| found.database.dir.as_path())
+        .collect();
+    let dirs = before
+        .iter()
+        .filter(|before| !found.contains(before.database.dir.as_path()))
+        .filter(|before| mounts.on_the_way(&before.database.dir).is_none() && !before.is_there());
+    dirs.map(|before| before.database.dir.clone()).collect()
 }
 
 /// Keeps each directory once, and sorts by path.
@@ -352,6 +382,11 @@ impl ScanState<'_> {
 }
 
 impl FoundDatabase {
+    /// The `.beads` by which it was found.
+    pub(crate) fn at(&self) -> &Path {
+        &self.at
+    }
+
     /// It lies below a root of the scope, and is not named.
     pub(super) fn is_in(&self, scope: &SearchScope) -> bool {
         scope.roots.contains(&self.root) && !scope.named.contains(&self.database.dir)

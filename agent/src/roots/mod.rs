@@ -12,7 +12,7 @@ mod walk;
 
 use std::collections::BTreeSet;
 use std::future::pending;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -79,6 +79,8 @@ pub(crate) struct SearchUpdate {
     pub(crate) are_others: bool,
     /// Problems that the scan before did not have.
     pub(crate) problems: Vec<ScanProblem>,
+    /// The directories of databases that are not there any more.
+    pub(crate) gone: Vec<PathBuf>,
 }
 
 impl RootSearch {
@@ -122,6 +124,13 @@ impl RootSearch {
     /// The result of the last scan, each database once.
     pub(crate) fn found(&self) -> &[Arc<FoundDatabase>] {
         &self.found
+    }
+
+    /// What the last scan has refused to serve, and why.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.said
+            .iter()
+            .filter_map(|problem| problem.refused(&self.scope.roots))
     }
 
     /// The first scan has not ended yet.
@@ -184,6 +193,7 @@ impl RootSearch {
             is_first: !std::mem::replace(&mut self.has_looked, true),
             are_others,
             problems,
+            gone: scan.gone,
         }
     }
 }

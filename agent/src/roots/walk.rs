@@ -23,7 +23,7 @@ use super::look::FoundDatabase;
 use crate::stamp::is_local;
 
 /// What holds a database.
-const BEADS: &str = ".beads";
+pub(super) const BEADS: &str = ".beads";
 /// A directory that is not entered.
 const GIT: &str = ".git";
 

@@ -17,6 +17,7 @@ mod signals;
 mod silence;
 mod states;
 mod status;
+mod unserved;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
@@ -39,8 +40,10 @@ use tracing::{Span, debug, info, trace};
 
 use self::checks::Checks;
 use self::reload::Reload;
+use self::serving::Changes;
 pub(crate) use self::signals::Signals;
 use self::states::StateTimers;
+use self::unserved::UnservedDatabases;
 use crate::audit::AuditTrail;
 use crate::config::{AgentSettings, ArrivedDatabase, CommandLine, RunMode};
 use crate::cycle::{CheckResult, CycleServices, CycleSettings, RunningUpkeep, Subject};
@@ -69,6 +72,7 @@ pub(crate) struct Scheduler {
     fleet: FleetUpdates,
     reload: Reload,
     search: RootSearch,
+    unserved: UnservedDatabases,
     /// By number.
     databases: BTreeMap<usize, ServedDatabase>,
     next_number: usize,
@@ -94,6 +98,8 @@ pub(crate) struct Scheduler {
     end_of_checks: Option<Instant>,
     /// What went wrong with the watcher: each is said once.
     said: HashSet<WatchProblem>,
+    /// Why there is no watcher at all: each log says it.
+    no_watcher: Option<WatchProblem>,
     timers_of_states: StateTimers,
     /// When this agent has started.
     begun: (Instant, StartedAt),
@@ -110,6 +116,8 @@ struct ServedDatabase {
     is_ready: bool,
     /// When it was last due to be checked.
     begun: Instant,
+    /// Since when its gate is busy.
+    busy_since: Option<Instant>,
     /// Its state, and since when.
     history: StateHistory,
     /// Its last cycle, for questions from outside.
@@ -141,11 +149,11 @@ impl Scheduler {
         trail: AuditTrail,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let mut said = HashSet::new();
+        let mut no_watcher = None;
         let watch = match settings.mode {
             RunMode::Once | RunMode::Clock => DatabaseWatch::none(),
             RunMode::Watch => DatabaseWatch::new().unwrap_or_else(|error| {
-                say(&mut said, WatchProblem::new(None, &error));
+                no_watcher = Some(WatchProblem::new(None, &error));
                 DatabaseWatch::none()
             }),
         };
@@ -169,6 +177,7 @@ impl Scheduler {
         let work = Arc::new(work);
         let mut scheduler = Self {
             search: RootSearch::new(settings.scope(), settings.defaults.interval),
+            unserved: UnservedDatabases::default(),
             settings,
             common: Arc::new(common),
             work,
@@ -188,17 +197,22 @@ impl Scheduler {
             upkeep: None,
             is_ending: false,
             end_of_checks: None,
-            said,
+            said: HashSet::new(),
+            no_watcher,
             timers_of_states: StateTimers::default(),
             begun: (Instant::now(), facts::now()),
             has_missed: false,
         };
-        scheduler.serve();
+        let Changes { new, .. } = scheduler.serve();
         // Without a log it goes to stderr, for a person that starts a service; one look is not a service.
         let has_log = scheduler.settings.log.shared.is_some() || scheduler.served() > 0;
         if has_log || scheduler.settings.mode != RunMode::Once {
             log::line_to_all(own::started());
         }
+        if let Some(wrong) = &scheduler.no_watcher {
+            log::announce(own::cannot_watch(&wrong.why));
+        }
+        scheduler.say_others(&new);
         scheduler.say_awaited();
         scheduler
     }
@@ -371,6 +385,7 @@ impl Scheduler {
         if !self.settings.awaited.is_empty() {
             return 1; // Of all states the worst: not served.
         }
+        self.complain_of_states();
         let has_missed = is_empty || self.has_missed || !self.checks.is_idle();
         self.code_of_states().max(u8::from(has_missed))
     }

@@ -9,7 +9,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::info;
 
 use super::Scheduler;
-use super::serving::Changes;
+use super::serving::{Changes, not_served_any_more};
 use crate::config::{AgentSettings, CommandLine, ConfigFailure};
 use crate::cycle::CycleSettings;
 use crate::diagnostics;
@@ -127,9 +127,13 @@ impl Scheduler {
                     .begin_again(self.settings.scope(), self.settings.defaults.interval);
                 let Changes { new, gone, changed } = self.serve();
                 let counts = [self.served(), new.len(), gone.len(), changed];
+                self.say_others(&new);
                 log::line_to_all(own::reloaded(counts, &kept));
-                gone.into_iter()
-                    .for_each(|(number, _)| log::unserve(number));
+                for (number, _) in gone {
+                    let why = "this agent does not serve it any more";
+                    log::line(number, not_served_any_more(why));
+                    log::unserve(number);
+                }
                 self.say_awaited();
             }
         }

@@ -2,13 +2,14 @@
 //! given to another one.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::facts;
+use beadlock_checker::internal::log_line::Event;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::{Span, debug, info};
@@ -21,7 +22,7 @@ use crate::log::{self, own};
 use crate::notify;
 use crate::outcome::{CycleFailure, Outcome};
 use crate::roots::SearchUpdate;
-use crate::state::StateHistory;
+use crate::state::{StateHistory, log_time};
 
 /// How many of those that go at once are named in the logs of those that stay.
 const GONE_SAID: usize = 10;
@@ -61,6 +62,18 @@ impl Scheduler {
         if news.are_others {
             self.serve_others(news.is_first);
         }
+        for dir in news.gone {
+            self.work.metrics.databases_gone.inc();
+            self.unserved.has_gone(dir);
+        }
+        if !self.unserved.is_empty() || self.search.refused().next().is_some() {
+            let served = self.databases.values().filter(|entry| !entry.is_leaving);
+            let served = served.map(|entry| entry.subject.database.dir.as_path());
+            let found = self.search.found().iter().map(|found| found.at());
+            let served: HashSet<&Path> = served.chain(found).collect();
+            let is_served = |dir: &Path| served.contains(dir);
+            self.unserved.looked(&self.search, is_served);
+        }
         // In the logs of those that are served now, too.
         for trouble in &news.problems {
             log::announce(trouble.line());
@@ -76,8 +89,14 @@ impl Scheduler {
         {
             notify::ready(&self.summary());
         }
-        // Before the lines: most likely their logs are gone with them.
-        gone.iter().for_each(|(number, _)| log::unserve(*number));
+        let refused: HashMap<&Path, &str> = self.search.refused().collect();
+        for (number, dir) in &gone {
+            if let Some(why) = refused.get(dir.as_path()) {
+                log::line(*number, not_served_any_more(why));
+            }
+            // Before the other lines: most likely their logs are gone with them.
+            log::unserve(*number);
+        }
         // With a log for each, what is said to all is written as often as databases stay.
         let is_shared = self.settings.log.shared.is_some();
         let said = if is_shared {
@@ -91,13 +110,40 @@ impl Scheduler {
         if said < gone.len() {
             log::line_to_all(own::others_gone(gone.len() - said));
         }
-        for number in new {
+        for number in new.iter().filter(|_| !is_shared) {
             // A log of all has it from the start, and twice it would be another agent's.
-            if is_first_look && !is_shared {
-                log::line(number, own::started());
+            if is_first_look {
+                log::line(*number, own::started());
             }
-            if let Some(entry) = self.databases.get(&number) {
-                log::line(number, own::found(&entry.subject.database.dir));
+            if let Some(wrong) = &self.no_watcher {
+                log::line(*number, own::cannot_watch(&wrong.why));
+            }
+        }
+        self.say_others(&new);
+        self.say_found(&new);
+    }
+
+    /// Says which other agents serve new databases already. Beside: to read their logs may take long.
+    pub(super) fn say_others(&self, new: &[usize]) {
+        // One look beside an agent is not a second agent.
+        if new.is_empty() || self.settings.mode == RunMode::Once {
+            return;
+        }
+        let dir = |number: &usize| {
+            let entry = self.databases.get(number)?;
+            Some((*number, entry.subject.database.dir.clone()))
+        };
+        let dirs: Vec<(usize, PathBuf)> = new.iter().filter_map(dir).collect();
+        spawn_blocking(move || {
+            dirs.iter()
+                .for_each(|(number, dir)| log::say_others(*number, dir))
+        });
+    }
+
+    fn say_found(&self, new: &[usize]) {
+        for number in new {
+            if let Some(entry) = self.databases.get(number) {
+                log::line(*number, own::found(&entry.subject.database.dir));
             }
         }
     }
@@ -178,11 +224,8 @@ impl Scheduler {
         self.search
             .begin_again(self.settings.scope(), self.settings.defaults.interval);
         let Changes { new, gone, .. } = self.serve();
-        for number in new {
-            if let Some(entry) = self.databases.get(&number) {
-                log::line(number, own::found(&entry.subject.database.dir));
-            }
-        }
+        self.say_others(&new);
+        self.say_found(&new);
         gone.into_iter()
             .for_each(|(number, _)| log::unserve(number));
         if self.settings.mode != RunMode::Once {
@@ -239,7 +282,8 @@ impl Scheduler {
             self.search
                 .begin_again(self.settings.scope(), self.settings.defaults.interval);
         }
-        let Changes { gone, .. } = self.serve();
+        let Changes { new, gone, .. } = self.serve();
+        self.say_others(&new);
         if is_other {
             // With a log of all, it has the line already.
             let has_own_log = self.settings.log.shared.is_none();
@@ -281,6 +325,7 @@ impl Scheduler {
             told: LoggedState::default(),
             is_ready: false,
             begun: Instant::now(),
+            busy_since: None,
             history: StateHistory::new(Instant::now(), facts::now()),
             last: None,
             checked_since: None,
@@ -387,6 +432,13 @@ impl Scheduler {
         let work = Arc::clone(&self.work);
         spawn_blocking(move || work.watch.unwatch(&forgotten));
     }
+}
+
+/// To the log of a database that was served until now.
+pub(super) fn not_served_any_more(why: &str) -> log::Line {
+    let now = facts::now();
+    let words = format_args!(" since {}: {why}", log_time(now));
+    own::state(Event::StateNotServing, now, words)
 }
 
 /// The place of one of `count` in an interval, or in its first minute.

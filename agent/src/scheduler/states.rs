@@ -2,8 +2,11 @@
 //! exit code of `--once`.
 
 use std::borrow::Cow;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use beadlock_checker::Reason;
+use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::facts;
 use tokio::time::Instant;
 
@@ -20,6 +23,12 @@ const REMINDERS: Duration = Duration::from_secs(60);
 
 /// The service manager is told of several changes together.
 const TOGETHER: Duration = Duration::from_secs(1);
+
+/// A gate that is busy for less time is about to be let go.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// So many databases in trouble are named at the end of one look.
+const NAMED: usize = 20;
 
 /// When the scheduler acts for the states next; `None`: there is nothing to do.
 #[derive(Debug, Default)]
@@ -41,8 +50,10 @@ impl Scheduler {
             return;
         };
         entry.history.count(&ended.outcome, ended.at);
-        // A gate that was busy while a lock was being released is not a skip, and changes no state.
-        let is_counted = !matches!(ended.outcome, Outcome::Skipped(_)) || ended.streak.is_some();
+        let busy_for = entry.gate_was_busy(&ended.outcome);
+        // A gate that is busy for a moment, as while a lock is being released, changes no state. One look has no other.
+        let is_counted =
+            busy_for.is_none_or(|length| length >= BUSY) || self.settings.mode == RunMode::Once;
         let state =
             is_counted.then(|| DatabaseState::of(&ended.outcome, &entry.subject.database.dir));
         entry.last = Some(ended.into());
@@ -105,7 +116,7 @@ impl Scheduler {
             1 => "serving 1 database".to_owned(),
             count => format!("serving {count} databases"),
         };
-        let awaited = self.settings.awaited.len();
+        let unserved = self.settings.awaited.len() + self.unserved.seen().count();
         let count = |word: StateWord| {
             let here = self
                 .databases
@@ -113,7 +124,7 @@ impl Scheduler {
                 .filter(|entry| entry.history.word() == word)
                 .count();
             if word == StateWord::NotServing {
-                here + awaited
+                here + unserved
             } else {
                 here
             }
@@ -129,10 +140,35 @@ impl Scheduler {
             .databases
             .values()
             .all(|entry| entry.history.word() == StateWord::Starting);
-        if is_starting && awaited == 0 {
+        if is_starting && unserved == 0 {
             served
         } else {
             format!("{served}: {}", counts.join(", "))
+        }
+    }
+
+    /// At the end of one look that was not good: why, for a person or a job that sees no log. A terminal sees the logs.
+    pub(super) fn complain_of_states(&self) {
+        if io::stderr().is_terminal() {
+            return;
+        }
+        // To be held is not a failure: that is what the agent asks for.
+        let troubled = self.databases.values().filter(|entry| {
+            entry.history.word().is_trouble() && !matches!(entry.exit_code(), 0 | 4)
+        });
+        let troubled: Vec<_> = troubled.collect();
+        for entry in troubled.iter().take(NAMED) {
+            let (dir, word) = (
+                escaped_path(&entry.subject.database.dir),
+                entry.history.word().as_str(),
+            );
+            log::complain(format_args!(
+                "{dir}: {word}{}",
+                entry.history.why_and_next()
+            ));
+        }
+        if let Some(more @ 1..) = troubled.len().checked_sub(NAMED) {
+            log::complain(format_args!("and {more} more"));
         }
     }
 
@@ -150,14 +186,28 @@ impl Scheduler {
             .databases
             .values()
             .filter(|entry| entry.history.word() == worst);
-        let code = |entry: &ServedDatabase| {
-            DatabaseState::exit_code(worst, entry.last.as_ref().map(|last| &last.outcome))
-        };
-        those.map(code).max().unwrap_or(0)
+        those.map(ServedDatabase::exit_code).max().unwrap_or(0)
     }
 }
 
 impl ServedDatabase {
+    /// For how long the gate is busy, after a cycle that ended so.
+    fn gate_was_busy(&mut self, outcome: &Outcome) -> Option<Duration> {
+        let is_busy =
+            matches!(outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
+        if !is_busy {
+            self.busy_since = None;
+            return None;
+        }
+        Some(self.busy_since.get_or_insert_with(Instant::now).elapsed())
+    }
+
+    /// What one look ends with for it.
+    fn exit_code(&self) -> u8 {
+        let last = self.last.as_ref().map(|last| &last.outcome);
+        DatabaseState::exit_code(self.history.word(), last)
+    }
+
     fn state_line(&self) -> log::Line {
         own::state(
             self.history.word().event(),

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{CycleState, Scheduler, ServedDatabase};
-use crate::outside::{DatabaseSnapshot, Question, Snapshot};
-use crate::state::DatabaseState;
+use crate::outside::{DatabaseSnapshot, NOT_SERVING, Question, Snapshot};
+use crate::state::{DatabaseState, StateWord};
 
 impl Scheduler {
     /// Answers at once; the asker does the rest. One that has gone meanwhile gets nothing.
@@ -15,29 +15,17 @@ impl Scheduler {
                 let _ = answer.send(());
             }
             Question::Status(answer) => {
-                let awaited = self
-                    .settings
-                    .awaited
-                    .iter()
-                    .map(|awaited| DatabaseSnapshot {
-                        dir: awaited.dir.clone(),
-                        phase: "not_serving",
-                        state: Arc::new(DatabaseState::not_serving(
-                            Cow::Borrowed("no_answer"),
-                            &awaited.why,
-                        )),
-                        since: self.begun,
-                        last_push: None,
-                        as_of: None,
-                        failures: None,
-                        due: None,
-                        last: None,
-                    });
+                let awaited = self.settings.awaited.iter().map(|awaited| {
+                    let state =
+                        DatabaseState::not_serving(Cow::Borrowed("no_answer"), &awaited.why);
+                    DatabaseSnapshot::not_serving(&awaited.dir, Arc::new(state), self.begun)
+                });
                 let databases = self
                     .databases
                     .values()
                     .map(ServedDatabase::seen)
                     .chain(awaited)
+                    .chain(self.unserved.seen())
                     .collect();
                 let stale_after = self.settings.agent.stale_after;
                 let fleet = self.work.fleet.status();
@@ -55,7 +43,9 @@ impl Scheduler {
 impl ServedDatabase {
     fn seen(&self) -> DatabaseSnapshot {
         let phase = match self.state {
-            _ if self.silent.is_some() => "not_serving",
+            _ if self.silent.is_some() || self.history.word() == StateWord::NotServing => {
+                NOT_SERVING
+            }
             CycleState::Running => "running",
             CycleState::Waiting(_) | CycleState::Due if self.is_ready => "ready",
             CycleState::Waiting(_) | CycleState::Due => "waiting",

@@ -124,16 +124,24 @@ impl StateHistory {
 
     /// What follows the word in the log: since when, why, and what to type.
     pub(crate) fn words(&self) -> String {
-        let since = log_time(self.since_wall);
+        format!(
+            " since {}{}",
+            log_time(self.since_wall),
+            self.why_and_next()
+        )
+    }
+
+    /// `: WHY; type: NEXT`, of which each may be missing.
+    pub(crate) fn why_and_next(&self) -> String {
         let Some(details) = &self.state.details else {
-            return format!(" since {since}");
+            return String::new();
         };
         let next = details
             .next
             .as_ref()
             .map(|next| format!("; type: {next}"))
             .unwrap_or_default();
-        format!(" since {since}: {}{next}", details.why)
+        format!(": {}{next}", details.why)
     }
 
     pub(crate) fn word(&self) -> StateWord {

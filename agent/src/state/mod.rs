@@ -223,6 +223,11 @@ impl DatabaseState {
         }
     }
 
+    /// The cause in one sentence, where there is one.
+    pub(crate) fn why(&self) -> Option<&str> {
+        self.details.as_ref().map(|details| details.why.as_str())
+    }
+
     /// The reason; "" where there is none.
     pub(crate) fn reason(&self) -> &str {
         self.details.as_ref().map_or("", |details| &details.reason)

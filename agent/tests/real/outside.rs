@@ -242,7 +242,7 @@ fn the_health_is_that_the_loop_turns() {
     );
     let (code, text) = get(&scene, "/metrics");
     assert!(
-        code == 200 && text.ends_with("# EOF\n") && !text.contains("agent_databases"),
+        code == 200 && text.ends_with("# EOF\n") && !text.contains("agent_databases{"),
         "{text}"
     );
     let reading = std::thread::spawn(move || {

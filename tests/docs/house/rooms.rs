@@ -27,7 +27,16 @@ const CHECKER: House = House {
         &["database", "options", "outputs", "runner"],
         &["target"],
         &[
-            "address", "audit", "deadline", "gate", "git", "obstacle", "place", "refresh", "zombie",
+            "address",
+            "agent_process",
+            "audit",
+            "deadline",
+            "gate",
+            "git",
+            "obstacle",
+            "place",
+            "refresh",
+            "zombie",
         ],
         &[
             "directory",

@@ -9,6 +9,14 @@ const LINE: &str = "[2026-01-01 00:00:00] Sync cycle complete\n";
 const HEADER: &str = "[2026-01-01 00:00:00] beadlock-agent 1.2.3, times in UTC\n";
 const LIMITS: LogLimits = LogLimits { size: 300, keep: 3 };
 
+fn head(is_new: bool) -> String {
+    if is_new {
+        HEADER.to_owned()
+    } else {
+        String::new()
+    }
+}
+
 /// A directory and a log in it.
 struct Scene {
     root: tempfile::TempDir,
@@ -30,7 +38,7 @@ impl Scene {
 
     /// Writes this line; what is complained of.
     fn write(&mut self, line: &str) -> Vec<String> {
-        self.file.write(line, || HEADER.to_owned())
+        self.file.write(line, head)
     }
 
     #[track_caller]
@@ -439,7 +447,7 @@ fn of_agents_that_share_a_log_no_line_is_lost_and_none_is_twice() {
                 let mut file = LogFile::at(path, limits);
                 for number in 0..EACH {
                     let line = numbered(agent * EACH + number);
-                    assert_eq!(file.write(&line, || HEADER.to_owned()), [""; 0]);
+                    assert_eq!(file.write(&line, head), [""; 0]);
                 }
             });
         }

@@ -77,6 +77,7 @@ fn all() -> Vec<Line> {
             .map(|skip| still_skipping(skip, took, Path::new("/x"))),
     );
     lines.push(listening(&Address::Unix("/x".into())));
+    lines.push(served_by(&this_agent()));
     // No directory to write it in: the audit trail says so in the log.
     let root = tempfile::tempdir().unwrap();
     let (dir, path) = (root.path().join("gone"), Path::new("/l"));
