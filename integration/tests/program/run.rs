@@ -475,3 +475,36 @@ fn a_release_that_waits_for_the_gate_says_so_and_hears_a_signal() {
     drop(gate);
     scene.run(&["check"]).expect(0, &[]);
 }
+
+/// They print text, for people or for shells.
+#[test]
+fn what_has_no_json_says_so() {
+    let scene = crate::a_scene();
+    for name in ["help", "man", "completions bash"] {
+        let words: Vec<_> = name.split(' ').chain(["--json"]).collect();
+        let ended = scene.run(&words);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        let error = &ended.json()["error"];
+        assert_eq!(error["code"], "USAGE", "{error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("has no JSON"), "{message}");
+        // A variable is for whatever has it.
+        let mut command = scene.beadlock(&words[..words.len() - 1]);
+        command.env("BEADLOCK_JSON", "1");
+        assert_eq!(Running::apart(command).end().code, 0, "{name}");
+    }
+}
+
+#[test]
+fn an_unknown_command_is_a_mistake_of_the_command_line() {
+    let scene = crate::a_scene();
+    for words in [
+        &["hold", "--json", "--", "nosuch"][..],
+        &["cycle", "--json", "--", "nosuch"],
+        &["update", "--json", "file:x", "--", "nosuch"],
+    ] {
+        let ended = scene.run(words);
+        assert_eq!(ended.code, 127, "{ended:?}");
+        assert_eq!(ended.json()["error"]["code"], "USAGE", "{ended:?}");
+    }
+}
