@@ -104,7 +104,7 @@ fn a_command_that_cannot_be_found_or_executed_is_said_before_any_wait() {
         .json();
     assert_eq!(
         (&json["ok"], &json["error"]["code"]),
-        (&false.into(), &"IO".into())
+        (&false.into(), &"USAGE".into())
     );
     scene
         .run(&["hold", "--own-exit-code", "99", "--", "nosuch"])
@@ -506,5 +506,39 @@ fn an_unknown_command_is_a_mistake_of_the_command_line() {
         let ended = scene.run(words);
         assert_eq!(ended.code, 127, "{ended:?}");
         assert_eq!(ended.json()["error"]["code"], "USAGE", "{ended:?}");
+    }
+}
+
+/// What could be answered all the same, in its usual form; else nothing.
+#[test]
+fn the_data_beside_an_error_is_what_could_be_answered() {
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", std::process::id().into(), &this_host());
+    let data = |words: &[&str]| {
+        let json = scene.run(words).json();
+        assert_eq!(json["ok"], false, "{words:?}: {json}");
+        json["data"].clone()
+    };
+    for command in ["check", "status", "list", "log"] {
+        assert_eq!(data(&[command, "nowhere", "--json"]), serde_json::json!([]));
+    }
+    for command in ["check", "status"] {
+        let both = data(&[command, ".beads", "nowhere", "--json"]);
+        assert_eq!(both.as_array().unwrap().len(), 1, "{both}");
+    }
+    let skipped = data(&["cycle", "--json", "--", "true"]);
+    assert_eq!(skipped["decision"], "skip", "{skipped}");
+    for words in [
+        &["hold", "--no-wait", "--json", "--", "true"][..],
+        &["hold", "--json", "--", "nosuch"],
+        &["acquire", "--no-wait", "--json"],
+        &["cycle", "nowhere", "--json", "--", "true"],
+        &["wait", "--wait", "0", "--json"],
+        &["release", "--id", "x", "--json"],
+        &["break", "--id", "x", "--json"],
+        &["doctor", "nowhere", "--json"],
+        &["write", "file:nowhere/x", "--json"],
+    ] {
+        assert_eq!(data(words), serde_json::Value::Null, "{words:?}");
     }
 }
