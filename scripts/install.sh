@@ -126,6 +126,7 @@ folder 644 "$share/prometheus" integration/prometheus/*.*
 file 644 integration/systemd/agent.toml "$doc/agent.toml.example"
 file 644 integration/systemd/README.md "$doc/systemd.md"
 folder 644 "$doc" README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE-APACHE LICENSE-MIT
+folder 644 "$doc/tests" tests/README.md
 folder 644 "$doc/docs" docs/*.md
 folder 644 "$doc/docs/coming-from" docs/coming-from/*.md
 folder 644 "$doc/docs/guide" docs/guide/*.md
@@ -154,6 +155,6 @@ fi
 # The folders that are beadlock's own, the deepest first. One with a file of somebody else's stays.
 for folder in "$share/shell" "$share/ci" "$share/cycle" "$share/prometheus" "$share" "$doc/docs/performance" "$doc/docs/protocols" \
     "$doc/docs/coming-from" "$doc/docs/guide" \
-    "$doc/docs" "$doc/examples/examples" "$doc/examples" "$doc"; do
+    "$doc/docs" "$doc/tests" "$doc/examples/examples" "$doc/examples" "$doc"; do
     [ ! -d "$DESTDIR$folder" ] || rmdir --ignore-fail-on-non-empty "$DESTDIR$folder"
 done

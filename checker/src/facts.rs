@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::{
-    ffi::OsString, fs, io, iter, os::fd::AsFd, os::unix::ffi::OsStrExt, time::Duration,
-    time::SystemTime,
+    ffi::OsStr, ffi::OsString, fs, io, iter, os::fd::AsFd, time::Duration, time::SystemTime,
 };
 
 use sha2::{Digest, Sha256};
@@ -13,7 +12,7 @@ use crate::dialect::{
     Clocks, Mark, Moment, ProcessRecord, Record, Rejected, StartedAt, WantedFacts,
     holder_name_is_fit,
 };
-use crate::{filesystem, namespace, process, sys, watchdog};
+use crate::{filesystem, namespace, process, watchdog};
 
 impl Ids {
     fn not_asked() -> Arc<Self> {
@@ -82,30 +81,22 @@ fn hex(bytes: &[u8]) -> String {
 
 /// This machine's host name; `None` when it cannot be read, is empty or is not UTF-8.
 pub fn hostname() -> Option<Arc<str>> {
-    /// Since it may change, the system is asked for it each time, without allocating; it is copied only when it has.
+    /// Since it may change, the system is asked for it each time; it is copied only when it has.
     static LAST: Mutex<Option<(OsString, Option<Arc<str>>)>> = Mutex::new(None);
-    let mut buffer = [0; HOST_NAME_MAX + 1];
-    let current = sys::host_name(&mut buffer).ok()?;
+    let current = hostname::get().ok()?;
     // Not waited for: a thread that has it may be forked away from it.
     let Ok(mut last) = LAST.try_lock() else {
-        return fit(current).map(Arc::from);
+        return fit(&current);
     };
-    if last
-        .as_ref()
-        .is_none_or(|(bytes, _)| bytes.as_bytes() != current)
-    {
-        let bytes = hostname::get().ok()?;
-        let name = fit(bytes.as_bytes()).map(Arc::from);
-        *last = Some((bytes, name));
+    if last.as_ref().is_none_or(|(name, _)| *name != current) {
+        let name = fit(&current);
+        *last = Some((current, name));
     }
     last.as_ref()?.1.clone()
 }
 
-/// The longest host name that POSIX knows.
-const HOST_NAME_MAX: usize = 255;
-
-fn fit(name: &[u8]) -> Option<&str> {
-    str::from_utf8(name).ok().filter(|name| !name.is_empty())
+fn fit(name: &OsStr) -> Option<Arc<str>> {
+    name.to_str().filter(|name| !name.is_empty()).map(Arc::from)
 }
 
 /// The wall clock. It may jump; nothing but ages for people and the time-judged dialects hang on it.

@@ -41,8 +41,8 @@ fn with_a_live_lock_only_what_it_says() {
     });
     let five_fields = of_a_check(dir.path(), Reason::PidAlive);
     assert_eq!(
-        five_fields.count_total, 4,
-        "holder, hostname, version, and the box that they come in"
+        five_fields.count_total, 5,
+        "holder, hostname, version, the box that they come in, and this host's name"
     );
 
     let Mark {
@@ -60,7 +60,7 @@ fn with_a_live_lock_only_what_it_says() {
     write(&record);
     assert_eq!(
         of_a_check(dir.path(), Reason::PidAlive).count_total,
-        4 + 1 + known,
+        5 + 1 + known,
         "and what is in our own key"
     );
     assert_eq!(five_fields.count_current, 0);

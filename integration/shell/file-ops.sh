@@ -21,8 +21,8 @@
 # What is written under a lock that this shell has runs under it: lock_file, read, save_json, unlock_file. The same in a
 # pipeline or another subshell, for which the shell then has to wait before it unlocks.
 #
-# Traps for EXIT, ERR, INT and TERM, behind the script's own, see to it that a lock ends with its shell. It goes on where the shell
-# does: after a trap of the script's own for INT or TERM, and after a command that fails without `set -e`, because a script that
+# Traps for EXIT, ERR, HUP, INT and TERM, behind the script's own, see to it that a lock ends with its shell. It goes on where the
+# shell does: after a trap of the script's own for one of these signals, and after a command that fails without `set -e`, because a script that
 # goes on relies on its lock; `trap 'unlock_file "$fd"' ERR` is for one that does not. The ERR trap is set by `source`, and does
 # nothing without a lock. One that the script sets later takes its place; under `set -E` lock_file puts ours behind that.
 #
@@ -168,7 +168,8 @@ _file_ops_write() {
         _fo_check="$!"
     fi
     _file_ops_enter "${FILE_OPS_TIMEOUT:-30}" || exit 8
-    # On HUP bash runs the one for EXIT; not on QUIT.
+    # bash runs the one for EXIT on none of them for certain.
+    trap '_file_ops_interrupted HUP' HUP
     trap '_file_ops_interrupted INT' INT
     trap '_file_ops_interrupted TERM' TERM
     trap '_file_ops_interrupted QUIT' QUIT
@@ -795,12 +796,12 @@ _file_ops_behind() {
 
 _file_ops_trap() {
     local _file_ops_trap _file_ops_traps _fo_signal
-    _file_ops_traps_of EXIT INT TERM ERR
+    _file_ops_traps_of EXIT HUP INT TERM ERR
     _file_ops_trap_in EXIT "$_file_ops_traps" || true
     _file_ops_behind _file_ops_release_all
     trap -- "$_file_ops_trap" EXIT
     # Where the script has one, it says whether the shell goes on, and then so does the lock.
-    for _fo_signal in INT TERM; do
+    for _fo_signal in HUP INT TERM; do
         if ! _file_ops_trap_in "$_fo_signal" "$_file_ops_traps"; then
             # shellcheck disable=SC2064 # now is when the name is known
             trap "_file_ops_signalled $_fo_signal" "$_fo_signal"
@@ -821,14 +822,14 @@ _file_ops_untrap() {
             return 0
         fi
     done
-    _file_ops_traps_of EXIT INT TERM
+    _file_ops_traps_of EXIT HUP INT TERM
     if _file_ops_trap_in EXIT "$_file_ops_traps"; then
         case "$_file_ops_trap" in
         _file_ops_release_all) trap - EXIT ;;
         *$'\n'_file_ops_release_all) trap -- "${_file_ops_trap%$'\n'_file_ops_release_all}" EXIT ;;
         esac
     fi
-    for _fo_signal in INT TERM; do
+    for _fo_signal in HUP INT TERM; do
         if _file_ops_trap_in "$_fo_signal" "$_file_ops_traps" && [[ "$_file_ops_trap" == "_file_ops_signalled $_fo_signal" ]]; then
             trap - "$_fo_signal"
         fi

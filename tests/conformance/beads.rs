@@ -61,7 +61,8 @@ pub const DEAD: &[Dead] = &[Dead {
     what: "its process is gone",
     text: |pid| lock_text(NEIGHBOUR, pid.into(), &this_host()),
     reason: "pid_gone",
-    checked: |_| format!("Removed stale lock ({NEIGHBOUR}), proceeding with sync"),
+    // A database's goes on: `, proceeding with sync`.
+    checked: |_| format!("Removed stale lock ({NEIGHBOUR})"),
     taken: |pid| format!("removed stale lock of {NEIGHBOUR} (PID {pid}, pid_gone)"),
 }];
 

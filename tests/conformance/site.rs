@@ -1,6 +1,7 @@
 //! A directory with one lock of a protocol in it, and the programs that want it.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -32,6 +33,9 @@ impl Site {
         let scene = Scene::of(&binaries::beadlock().to_string_lossy());
         let site = Self { scene, protocol };
         fs::create_dir_all(site.directory()).expect("a directory for the lock");
+        // That of named locks is warned of where others may read it.
+        fs::set_permissions(site.directory(), fs::Permissions::from_mode(0o700))
+            .expect("a directory of one's own");
         site
     }
 

@@ -458,9 +458,11 @@ nobody() {
     kill "$output"
 }
 
-@test "a lock ends with INT and TERM, and the shell by them" {
+@test "a lock ends with HUP, INT and TERM, and the shell by them" {
     local signal
-    for signal in INT TERM; do
+    for signal in HUP INT TERM; do
+        sourced "lock_file todo.json fd; trap -p $signal"
+        [[ "$output" == *"_file_ops_signalled $signal"* ]]
         sourced "lock_file todo.json fd; linger; echo \$child; kill -$signal \$\$; echo not here"
         [ "$status" -eq "$((128 + $(kill -l "$signal")))" ]
         is_free

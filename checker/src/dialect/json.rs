@@ -83,6 +83,18 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
+/// Names the encoding of a file that is not UTF-8 alone, as PowerShell and editors write them.
+pub(super) fn foreign_encoding(bytes: &[u8]) -> Result<(), Rejected> {
+    let encoding = match bytes {
+        [0xEF, 0xBB, 0xBF, ..] => "it begins with a byte order mark (BOM)",
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] | [b'{', 0, ..] | [0, b'{', ..] => "it is UTF-16",
+        _ => return Ok(()),
+    };
+    Err(malformed(format!(
+        "{encoding}; a lock is UTF-8 without a byte order mark"
+    )))
+}
+
 pub(super) fn nests_too_deeply(text: &str) -> bool {
     // A lock has one or two of them. In steps whose count fits into a byte, which a processor takes many at once.
     let opened = |part: &[u8]| {

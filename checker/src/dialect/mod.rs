@@ -211,6 +211,12 @@ impl Dialect {
         (self.properties().rewrite)(bytes, now)
     }
 
+    /// A stale lock may go although nobody has typed `--force-lock`.
+    #[doc(hidden)]
+    pub fn stale_goes_by_itself(self) -> bool {
+        self.properties().stale_goes_by_itself
+    }
+
     /// A lock is valid only for as long as its holder keeps it up.
     pub fn is_judged_by_time(self) -> bool {
         self.properties().is_judged_by_time

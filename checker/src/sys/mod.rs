@@ -24,14 +24,6 @@ pub use spawn::{Spawn, Starting, Waiting, end_with_this_thread, fork_waiting, in
 pub use spawn::{killed_with_this_thread, pass_on, start_in, to_pass_on};
 pub use start::{give_back_actions, ignore_size_limit, is_ignored, stdout_was_closed};
 
-/// This machine's host name, without its NUL, in the caller's buffer: nothing is allocated.
-pub(crate) fn host_name(buffer: &mut [u8]) -> nix::Result<&[u8]> {
-    // SAFETY: no more is written than the buffer is long, and nothing of it is kept.
-    Errno::result(unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len()) })?;
-    let end = buffer.iter().position(|byte| *byte == 0);
-    Ok(&buffer[..end.unwrap_or(buffer.len())])
-}
-
 /// Whether an open file has a POSIX ACL beyond its mode (Linux). Fails with EBADF for a descriptor for look-ups alone.
 pub fn has_access_list(fd: impl AsFd) -> nix::Result<bool> {
     let name = c"system.posix_acl_access";

@@ -228,7 +228,7 @@ fn look_at(program: &Path) -> Found {
 }
 
 fn not_found(message: String) -> Error {
-    Error::new(Code::Io, message).ending(Exit::NotFound)
+    Error::usage(message).ending(Exit::NotFound)
 }
 
 fn cannot_execute(program: &str, why: &str) -> Error {

@@ -107,6 +107,16 @@ impl Command {
         }
     }
 
+    /// The name of a command that prints text for people, shells or readers, and has no JSON.
+    fn without_json(&self) -> Option<&'static str> {
+        match self {
+            Self::Help(_) => Some("help"),
+            Self::Man(_) => Some("man"),
+            Self::Completions(_) => Some("completions"),
+            _ => None,
+        }
+    }
+
     /// What was typed before the `--`, where the command to run is missing.
     fn lacks_its_command(&self) -> Option<&'static str> {
         match self {

@@ -22,9 +22,9 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
 use nix::sys::statvfs::{Statvfs, fstatvfs};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-use super::results::TrialFailure;
+use super::{guarantee::LockKind, results::TrialFailure};
 use crate::error::{Code, Error};
-use crate::protocol::{Acceptance, listing::name_of_lock, resolve};
+use crate::protocol::{Acceptance, listing::meant, resolve};
 use crate::settings::environment::Environment;
 
 /// Agents and git ignore what is called so, as they do the lock file itself.
@@ -53,6 +53,8 @@ pub struct ExaminedDirectory {
     pub given: String,
     /// The name of its lock.
     pub lock: String,
+    /// What is to be promised of it.
+    pub kind: LockKind,
     /// The directory that was named, where that is only the one above the database.
     pub above: Option<String>,
 }
@@ -83,12 +85,16 @@ impl ExaminedDirectory {
                 error.kind(),
             )
         })?;
-        let lock = name_of_lock(&found, &environment.of_database());
+        let given = found.given.clone();
+        let meant = meant(found, &environment.of_database());
+        let lock = meant.path();
+        let name = lock.file_name().unwrap_or_default();
         Ok(Self {
             dir,
             path,
-            given: found.given,
-            lock,
+            given,
+            lock: name.to_string_lossy().into_owned(),
+            kind: LockKind::of(&meant),
             above,
         })
     }

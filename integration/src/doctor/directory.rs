@@ -12,6 +12,7 @@ use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
 use nix::unistd::geteuid;
 
 use super::bench::TrialSite;
+use super::guarantee::Keeps;
 use super::results::{TrialFailure, TrialOutcome, ensure, seen};
 use crate::ignored::{GitAnswer, IgnoreAdvice};
 
@@ -241,6 +242,9 @@ pub fn ignored_by_git(site: &TrialSite<'_>) -> TrialOutcome {
 /// Git ignores what lies beside the lock.
 pub fn records_ignored(site: &TrialSite<'_>) -> TrialOutcome {
     let lock = &site.directory.lock;
+    if site.directory.kind.keeps == Keeps::Kernel {
+        return Ok("nothing lies beside it".to_owned());
+    }
     all_ignored(
         site,
         &format!("{lock}.*"),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{results::TrialResult, results::TrialResults, table::TrialKey as Key};
+use crate::claim::target::Target;
 
 /// Whether a promise holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -62,43 +63,118 @@ fn by_who_writes(results: &TrialResults, full: &str, so_far: &str) -> Judgement 
 const CLAIM: &str = "claim";
 const DRAIN: &str = "drain";
 
-/// What is promised where the trials ended so.
-pub fn guarantees(results: &TrialResults) -> Vec<Guarantee> {
-    type Judge = fn(&TrialResults) -> Judgement;
-    let all: [(&str, &str, Judge); 7] = [
-        (
-            CLAIM,
-            "a lock can be claimed, and is whole from the moment it can be seen",
-            claim,
-        ),
-        (
-            DRAIN,
-            "no cycle runs beside a claim, not even one that began before",
-            drain,
-        ),
-        (
-            "live_lock",
-            "a lock that may belong to somebody alive is never removed",
-            live_lock,
-        ),
-        (
-            "stale_lock",
-            "a lock whose process is gone needs no person to remove it",
-            stale_lock,
-        ),
-        ("wake", "who waits goes on at once", wake),
-        (
-            "proof",
-            "a death that a PID cannot show can be proved (--reap-proven-dead)",
-            proof,
-        ),
-        (
-            "privacy",
-            "other users can neither remove nor replace a lock",
-            privacy,
-        ),
-    ];
-    let judged = all.into_iter().map(|(name, promise, judge)| {
+/// What keeps a lock valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    /// The life of the process that its record names.
+    Process,
+    /// Its heartbeats.
+    Heartbeats {
+        /// Without them it goes although nobody has typed `--force-lock`.
+        goes_by_itself: bool,
+    },
+    /// The kernel: an flock, without any record.
+    Kernel,
+}
+
+/// What about a kind of lock decides over its promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockKind {
+    pub has_cycles: bool,
+    pub keeps: Keeps,
+}
+
+impl LockKind {
+    pub fn of(target: &Target) -> Self {
+        let dialect = target.place.dialect();
+        let keeps = match target.protocol.without_record() {
+            Some(_) => Keeps::Kernel,
+            None if dialect.is_judged_by_time() => Keeps::Heartbeats {
+                goes_by_itself: dialect.stale_goes_by_itself(),
+            },
+            None => Keeps::Process,
+        };
+        Self {
+            has_cycles: target.protocol.rules().has_cycles,
+            keeps,
+        }
+    }
+
+    /// The promises of this kind, in the order of `docs/protocol.md`.
+    fn promises(self) -> Vec<Promise> {
+        let first: Promise = match self.keeps {
+            Keeps::Kernel => (
+                CLAIM,
+                "a lock can be had, by one at a time, and ends with its last process",
+                flock_claim,
+            ),
+            Keeps::Process | Keeps::Heartbeats { .. } => (
+                CLAIM,
+                "a lock can be claimed, and is whole from the moment it can be seen",
+                claim,
+            ),
+        };
+        let mut promises = vec![first];
+        if self.has_cycles {
+            let words = "no cycle runs beside a claim, not even one that began before";
+            promises.push((DRAIN, words, drain));
+        }
+        let (live, stale) = ("live_lock", "stale_lock");
+        match self.keeps {
+            Keeps::Kernel => {}
+            Keeps::Process => promises.extend([
+                (
+                    live,
+                    "a lock that may belong to somebody alive is never removed",
+                    live_lock as Judge,
+                ),
+                (
+                    stale,
+                    "a lock whose process is gone needs no person to remove it",
+                    stale_lock,
+                ),
+            ]),
+            Keeps::Heartbeats { goes_by_itself } => {
+                let words = "a lock that is kept up is never removed";
+                promises.push((live, words, live_lock));
+                promises.push(match goes_by_itself {
+                    true => (
+                        stale,
+                        "a lock that is not kept up any more needs no person to remove it",
+                        stale_lock,
+                    ),
+                    false => (
+                        stale,
+                        "a lock that is not kept up any more goes with --force-lock alone",
+                        forced_lock,
+                    ),
+                });
+            }
+        }
+        promises.push(match self.keeps {
+            Keeps::Kernel => ("wake", "who waits goes on at once", flock_wake),
+            Keeps::Process | Keeps::Heartbeats { .. } => {
+                ("wake", "who waits goes on at once", wake)
+            }
+        });
+        if self.keeps == Keeps::Process {
+            let words = "a death that a PID cannot show can be proved (--reap-proven-dead)";
+            promises.push(("proof", words, proof));
+        }
+        let words = "other users can neither remove nor replace a lock";
+        promises.push(("privacy", words, privacy));
+        promises
+    }
+}
+
+type Judge = fn(&TrialResults) -> Judgement;
+
+/// Its name, what is promised, and by which trials.
+type Promise = (&'static str, &'static str, Judge);
+
+/// What is promised of such a lock where the trials ended so.
+pub fn guarantees(results: &TrialResults, kind: LockKind) -> Vec<Guarantee> {
+    let judged = kind.promises().into_iter().map(|(name, promise, judge)| {
         let (holds, how) = judge(results);
         Guarantee {
             name,
@@ -232,6 +308,44 @@ fn stale_lock(results: &TrialResults) -> Judgement {
     by_who_writes(results, "the next check or claim removes it", on_its_own)
 }
 
+fn forced_lock(results: &TrialResults) -> Judgement {
+    match no_gate(results) {
+        Some(why) => no(format!("{why}; a person removes it")),
+        None if !results.has(Key::Writable) => no(format!(
+            "nothing can be removed: {}",
+            results[Key::Writable].detail
+        )),
+        None => yes("without it a stale lock is refused"),
+    }
+}
+
+fn flock_claim(results: &TrialResults) -> Judgement {
+    if !results.has(Key::Writable) {
+        return no(format!(
+            "no lock file can be made: {}",
+            results[Key::Writable].why()
+        ));
+    }
+    if let Some(needed) = results.first_without(&EXCLUSION) {
+        return without(needed, "");
+    }
+    if let Some(trial) = results.first_without(&[Key::FlockDeath]) {
+        return limited(trial.says());
+    }
+    by_who_writes(
+        results,
+        "by flock on a file beside it",
+        "by flock on a file beside it, on this machine only",
+    )
+}
+
+fn flock_wake(results: &TrialResults) -> Judgement {
+    match results.first_without(&[Key::FlockWakes]) {
+        Some(trial) => limited(trial.says()),
+        None => yes("by flock, which waits in the kernel"),
+    }
+}
+
 fn wake(results: &TrialResults) -> Judgement {
     if !results.has(Key::Notify) {
         return limited("by polling, up to every 2 s");
@@ -283,7 +397,7 @@ mod tests {
     use super::*;
 
     /// Everything is there but `missing` and `unknown`.
-    fn judged(missing: &[Key], unknown: &[Key]) -> Vec<Guarantee> {
+    fn judged_as(kind: LockKind, missing: &[Key], unknown: &[Key]) -> Vec<Guarantee> {
         let result = |trial: &Trial| {
             let outcome = match &trial.key {
                 key if missing.contains(key) => Err(TrialFailure::missing("refused")),
@@ -292,7 +406,17 @@ mod tests {
             };
             TrialResult::of(trial, outcome)
         };
-        guarantees(&TrialResults(TRIALS.iter().map(result).collect()))
+        let results = TrialResults(TRIALS.iter().map(result).collect());
+        guarantees(&results, kind)
+    }
+
+    const DATABASE: LockKind = LockKind {
+        has_cycles: true,
+        keeps: Keeps::Process,
+    };
+
+    fn judged(missing: &[Key], unknown: &[Key]) -> Vec<Guarantee> {
+        judged_as(DATABASE, missing, unknown)
     }
 
     fn holds(guarantees: &[Guarantee]) -> Vec<Holds> {
@@ -348,6 +472,41 @@ mod tests {
                 "without {missing:?}"
             );
         }
+    }
+
+    #[test]
+    fn each_kind_of_lock_has_the_promises_of_its_protocol() {
+        let names = |keeps, missing: &[Key]| {
+            let kind = LockKind {
+                has_cycles: false,
+                keeps,
+            };
+            let guarantees = judged_as(kind, missing, &[]);
+            let names: Vec<_> = guarantees.iter().map(|one| one.name).collect();
+            (names, cannot_lock(&guarantees).is_some())
+        };
+        let process = vec![
+            "claim",
+            "live_lock",
+            "stale_lock",
+            "wake",
+            "proof",
+            "privacy",
+        ];
+        assert_eq!(names(Keeps::Process, &[]), (process.clone(), false));
+        // Nothing drains there, and nothing is removed without a gate.
+        assert_eq!(
+            names(Keeps::Process, &[Key::FlockProcesses]),
+            (process, false)
+        );
+        for goes_by_itself in [true, false] {
+            let named = vec!["claim", "live_lock", "stale_lock", "wake", "privacy"];
+            let keeps = Keeps::Heartbeats { goes_by_itself };
+            assert_eq!(names(keeps, &[]), (named, false));
+        }
+        let kernel = vec!["claim", "wake", "privacy"];
+        assert_eq!(names(Keeps::Kernel, &[]), (kernel.clone(), false));
+        assert_eq!(names(Keeps::Kernel, &[Key::FlockProcesses]), (kernel, true));
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common) -> End {
         Err(signal) => return End::Code(Exit::Signal(signal as i32).code()),
     };
     let report = DoctorReport {
-        guarantees: guarantees(&results),
+        guarantees: guarantees(&results, directory.kind),
         results,
         directory: &directory,
     };

@@ -2,7 +2,7 @@
 
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::{Look, log_line::Event, look};
-use beadlock_checker::{Decision, Options, Skip, Verdict, Watched};
+use beadlock_checker::{Decision, Options, Proceed, Skip, Verdict, Watched};
 use serde_json::{Value, json};
 
 use super::explanation::Explanation;
@@ -17,12 +17,18 @@ pub fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String
     }
 }
 
-/// The line of a daemon's log for the decision; without its words `database` and `sync cycle` unless
+/// The line of a daemon's log for the decision; without its words `database`, `sync` and `sync cycle` unless
 /// `speaks_of_databases`.
 pub fn message(decision: &Decision, speaks_of_databases: bool) -> String {
     let line = decision.to_string();
     match (decision, line.strip_prefix(Event::Skipped.beginning())) {
         _ if speaks_of_databases => line,
+        (Decision::Proceed(Proceed::RemovedStale(removed)), _) if removed.why.is_empty() => {
+            format!("Removed stale lock ({})", escaped(removed.record.holder()))
+        }
+        (Decision::Proceed(Proceed::WouldRemoveStale(record, _)), _) if !line.is_empty() => {
+            format!("Stale lock ({}) would be removed", escaped(record.holder()))
+        }
         (Decision::Skip(Skip::InProgress), _) => "Skipping (a claim is in progress)".to_owned(),
         (_, Some(why)) => format!("Skipping ({why}"),
         (_, None) => line,

@@ -62,19 +62,19 @@ pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Targ
     Ok(memory::target(typed, &around.cwd)?)
 }
 
-/// The name of the lock in the directory of `found`: that of a database, but where a lock of the directory is named, or
-/// lies there.
-pub fn name_of_lock(found: &Target, around: &database::Environment) -> String {
-    let own = in_directory(found.dir(), around).ok();
-    let is_named = |own: &Target| found.protocol.prefix() == own.protocol.prefix();
+/// The lock that was meant by `found`: where it is a plain directory, and a lock of the directory lies there, that one.
+pub fn meant(found: Target, around: &database::Environment) -> Target {
     let lies_there = |own: &Target| {
         own.protocol
             .is_its_lock(&look(&own.place, &Options::default()))
     };
-    let own =
-        own.filter(|own| is_named(own) || (found.protocol.rules().has_cycles && lies_there(own)));
-    let names = own.map_or(Names::BEADS, |own| own.place.names().clone());
-    names.lock().to_string_lossy().into_owned()
+    let own = found
+        .protocol
+        .rules()
+        .has_cycles
+        .then(|| in_directory(found.dir(), around).ok())
+        .flatten();
+    own.filter(lies_there).unwrap_or(found)
 }
 
 /// The lock at a path that the search has come upon, by the path of its file or of its side file; `typed` is how its

@@ -225,6 +225,51 @@ fn finds_its_directory_as_every_command_and_takes_a_plain_one() {
         .expect(1, &["no .beads here or above"]);
 }
 
+/// What is promised, and which file git is to ignore, is that of the protocol.
+#[test]
+fn each_protocol_has_its_own_promises_and_its_own_file() {
+    let scene = scene();
+    fs::create_dir(scene.path().join("d")).unwrap();
+    let mut git = scene.command("git");
+    git.args(["init", "-q"]);
+    Running::apart(git).end().expect(0, &[]);
+    for (target, lock, promises) in [
+        (
+            ".beads",
+            ".exclusive-lock",
+            "claim drain live_lock stale_lock wake proof privacy",
+        ),
+        (
+            "lock:d/build",
+            "build",
+            "claim live_lock stale_lock wake proof privacy",
+        ),
+        (
+            "memory:d",
+            ".lock",
+            "claim live_lock stale_lock wake privacy",
+        ),
+        ("file:d/todo.json", "todo.json.lock", "claim wake privacy"),
+    ] {
+        let json = scene.run(&["doctor", target, "--json"]).json();
+        let names: Vec<_> = json["data"]["guarantees"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names.join(" "), promises, "{target}");
+        let ignored = trial(&json, "ignored_by_git");
+        assert_eq!(
+            ignored["detail"],
+            format!("git does not ignore {lock}"),
+            "{target}"
+        );
+        let next = ignored["next"].as_str().unwrap();
+        assert!(next.contains(lock), "{target}: {next}");
+    }
+}
+
 /// The lock stays as it is, and a gate that is shut is none of its business.
 #[test]
 fn touches_neither_the_lock_nor_the_gate() {

@@ -68,7 +68,7 @@ fn check_and_status_answer_by_the_beads_rule() {
     .unwrap();
     assert_eq!(
         check(&[]).expect(4, &[]).out,
-        "Skipping database (locked by deploy)\n"
+        "Skipping (locked by deploy)\n"
     );
     let ended = scene.run(&["status", TARGET, "--json"]).expect(0, &[]);
     let status = &ended.json()["data"][0];
@@ -83,11 +83,11 @@ fn check_and_status_answer_by_the_beads_rule() {
     drop(sleeper);
     assert_eq!(
         check(&["--dry-run"]).expect(0, &[]).out,
-        "Stale lock (deploy) would be removed, proceeding with sync\n"
+        "Stale lock (deploy) would be removed\n"
     );
     assert_eq!(
         check(&[]).expect(0, &[]).out,
-        "Removed stale lock (deploy), proceeding with sync\n"
+        "Removed stale lock (deploy)\n"
     );
     fs::write(&lock, "").unwrap();
     check(&[]).expect(5, &[]);
@@ -355,7 +355,7 @@ fn a_directory_in_the_locks_place_is_unreadable() {
     let (scene, lock) = scene();
     fs::create_dir(&lock).unwrap();
     std::os::unix::fs::symlink("deploy.lock", lock.with_file_name("link")).unwrap();
-    let line = "Skipping database (lock check failed: failed to read lock file: it is";
+    let line = "Skipping (lock check failed: failed to read lock file: it is";
     for (target, what) in [
         (TARGET, "a directory"),
         ("lock:run/link", "a symbolic link"),
@@ -463,7 +463,7 @@ fn neighbours_are_not_each_other() {
         .expect(0, &[]);
     for (target, holder) in [("lock:run/deploy", "two"), (TARGET, "one")] {
         let out = scene.run(&["check", target]).expect(4, &[]).out;
-        assert_eq!(out, format!("Skipping database (locked by {holder})\n"));
+        assert_eq!(out, format!("Skipping (locked by {holder})\n"));
     }
     assert_eq!(names(&scene), ["deploy", "deploy.lock"]);
 }

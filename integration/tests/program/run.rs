@@ -104,7 +104,7 @@ fn a_command_that_cannot_be_found_or_executed_is_said_before_any_wait() {
         .json();
     assert_eq!(
         (&json["ok"], &json["error"]["code"]),
-        (&false.into(), &"IO".into())
+        (&false.into(), &"USAGE".into())
     );
     scene
         .run(&["hold", "--own-exit-code", "99", "--", "nosuch"])
@@ -474,4 +474,71 @@ fn a_release_that_waits_for_the_gate_says_so_and_hears_a_signal() {
     );
     drop(gate);
     scene.run(&["check"]).expect(0, &[]);
+}
+
+/// They print text, for people or for shells.
+#[test]
+fn what_has_no_json_says_so() {
+    let scene = crate::a_scene();
+    for name in ["help", "man", "completions bash"] {
+        let words: Vec<_> = name.split(' ').chain(["--json"]).collect();
+        let ended = scene.run(&words);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        let error = &ended.json()["error"];
+        assert_eq!(error["code"], "USAGE", "{error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("has no JSON"), "{message}");
+        // A variable is for whatever has it.
+        let mut command = scene.beadlock(&words[..words.len() - 1]);
+        command.env("BEADLOCK_JSON", "1");
+        assert_eq!(Running::apart(command).end().code, 0, "{name}");
+    }
+}
+
+#[test]
+fn an_unknown_command_is_a_mistake_of_the_command_line() {
+    let scene = crate::a_scene();
+    for words in [
+        &["hold", "--json", "--", "nosuch"][..],
+        &["cycle", "--json", "--", "nosuch"],
+        &["update", "--json", "file:x", "--", "nosuch"],
+    ] {
+        let ended = scene.run(words);
+        assert_eq!(ended.code, 127, "{ended:?}");
+        assert_eq!(ended.json()["error"]["code"], "USAGE", "{ended:?}");
+    }
+}
+
+/// What could be answered all the same, in its usual form; else nothing.
+#[test]
+fn the_data_beside_an_error_is_what_could_be_answered() {
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", std::process::id().into(), &this_host());
+    let data = |words: &[&str]| {
+        let json = scene.run(words).json();
+        assert_eq!(json["ok"], false, "{words:?}: {json}");
+        json["data"].clone()
+    };
+    for command in ["check", "status", "list", "log"] {
+        assert_eq!(data(&[command, "nowhere", "--json"]), serde_json::json!([]));
+    }
+    for command in ["check", "status"] {
+        let both = data(&[command, ".beads", "nowhere", "--json"]);
+        assert_eq!(both.as_array().unwrap().len(), 1, "{both}");
+    }
+    let skipped = data(&["cycle", "--json", "--", "true"]);
+    assert_eq!(skipped["decision"], "skip", "{skipped}");
+    for words in [
+        &["hold", "--no-wait", "--json", "--", "true"][..],
+        &["hold", "--json", "--", "nosuch"],
+        &["acquire", "--no-wait", "--json"],
+        &["cycle", "nowhere", "--json", "--", "true"],
+        &["wait", "--wait", "0", "--json"],
+        &["release", "--id", "x", "--json"],
+        &["break", "--id", "x", "--json"],
+        &["doctor", "nowhere", "--json"],
+        &["write", "file:nowhere/x", "--json"],
+    ] {
+        assert_eq!(data(words), serde_json::Value::Null, "{words:?}");
+    }
 }

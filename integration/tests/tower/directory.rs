@@ -198,12 +198,17 @@ fn its_mode_is_0700_whatever_the_umask() {
 
 /// Others may be meant to read who locks what. That nobody else may write is what locks need.
 #[test]
-fn one_that_is_there_keeps_its_mode_and_may_be_read() {
+fn one_that_is_there_keeps_its_mode_and_one_that_others_may_read_is_warned_about() {
     let tower = Tower::new();
     for given in [0o700, 0o750, 0o755] {
         fs::set_permissions(tower.dir(), fs::Permissions::from_mode(given)).unwrap();
         let ended = tower.hold(&[], "true").expect(0, &[]);
-        assert!(!ended.err.contains("warning"), "{given:o}: {ended:?}");
+        let warning = "warning: others may look into the lock directory";
+        assert_eq!(
+            ended.err.contains(warning) && ended.err.contains("chmod 700"),
+            given != 0o700,
+            "{given:o}: {ended:?}"
+        );
         assert_eq!(mode(&tower.dir()), given);
     }
 }

@@ -2,7 +2,7 @@
 //! any case, the last duplicate wins, null keeps the earlier value, unknown keys may hold anything, what is not UTF-8
 //! reads as U+FFFD. Where we are stricter it is on the safe side: nesting ends at 128.
 
-use super::super::json::{Kind, malformed, object, shown, text, unquoted};
+use super::super::json::{Kind, foreign_encoding, malformed, object, shown, text, unquoted};
 use super::{Mark, Record, Rejected, StartedAt};
 
 impl Record {
@@ -10,6 +10,7 @@ impl Record {
     /// JSON object, or one that has a known key of another type, in any of its occurrences; [`Rejected::Invalid`] as
     /// [`Record::validate`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Rejected> {
+        foreign_encoding(bytes)?;
         let text = text(bytes);
         let mut record = Self {
             holder: String::new(),

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::json::{Kind, malformed, object, shown, unquoted};
+use super::super::json::{Kind, foreign_encoding, malformed, object, shown, unquoted};
 use super::{LockName, Record, Rejected, StartedAt, VERSION, request_id_is_fit};
 use crate::escape::escaped;
 
@@ -27,6 +27,7 @@ impl Record {
     /// [`Rejected::Malformed`] for anything but a JSON object, or one that has a known key of another type;
     /// [`Rejected::Invalid`] for what lacks a field, or has a value that none may have.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, Rejected> {
+        foreign_encoding(bytes)?;
         let text = std::str::from_utf8(bytes).map_err(|_| malformed("not UTF-8"))?;
         let mut found = RawFields {
             known: [None; FIELDS.len()],

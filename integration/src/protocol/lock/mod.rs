@@ -24,7 +24,8 @@ impl Protocol for LockAtPath {
     fn rules(&self) -> ProtocolRules {
         ProtocolRules {
             may_be_committed: true,
-            then_unreadable: "every daemon skips",
+            speaks_of_databases: false,
+            then_unreadable: "every check skips",
             ..ProtocolRules::of(Scheme::Lock.prefix(), "lock files (lock:PATH)")
         }
     }

@@ -18,7 +18,11 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let (situation, why, next) = match seen.look.verdict.reason() {
         Reason::HeartbeatFresh => (
             "beating",
-            format!("its holder said {silent}s ago that it lives, and may be silent for {ttl}s"),
+            // The document's difference of whole seconds may be a second more than has gone by.
+            format!(
+                "its holder said {}s ago that it lives, and may be silent for {ttl}s",
+                seen.age_of(record.last_heartbeat_at).as_secs()
+            ),
             seen.wait("waits until it is free"),
         ),
         Reason::HeartbeatInFuture => {

@@ -77,6 +77,12 @@ pub fn warnings(dir: &Path) -> Vec<String> {
             "others may write the lock directory {shown} (mode {:03o}), and so take any lock; {close}",
             meta.mode() & 0o777
         ));
+    } else if meta.mode() & 0o077 != 0 {
+        warnings.push(format!(
+            "others may look into the lock directory {shown} (mode {:03o}), which is meant to be 700: who reads it can \
+             hold up its claims; {close}",
+            meta.mode() & 0o777
+        ));
     }
     warnings
 }
@@ -194,9 +200,15 @@ mod tests {
     }
 
     #[test]
-    fn who_else_may_write_it_is_said() {
+    fn who_else_may_reach_it_is_said() {
         let top = tempfile::tempdir().unwrap();
-        for (mode, is_said) in [(0o700, false), (0o755, false), (0o770, true), (0o702, true)] {
+        for (mode, is_said) in [
+            (0o700, false),
+            (0o755, true),
+            (0o710, true),
+            (0o770, true),
+            (0o702, true),
+        ] {
             fs::set_permissions(top.path(), fs::Permissions::from_mode(mode)).unwrap();
             let said = warnings(top.path());
             assert_eq!(said.len(), usize::from(is_said), "{mode:o}: {said:?}");

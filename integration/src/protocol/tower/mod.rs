@@ -17,7 +17,7 @@ use std::{os::unix::ffi::OsStrExt, time::Duration};
 use beadlock_checker::internal::dialect::tower::{self, LockName};
 use beadlock_checker::internal::{
     Look, database::NoDatabase, dialect::Record, dialect::facts::Facts, escape::escaped_path,
-    facts, take::Held, target::Scheme,
+    facts, look, take::Held, target::Scheme,
 };
 use beadlock_checker::{Options, Place, Reason};
 use serde_json::Value;
@@ -150,10 +150,13 @@ impl Protocol for Tower {
                     record.last_heartbeat_at
                 )
             }
-            _ => format!(
-                "last heartbeat {}s ago",
-                tower::silence(record, now).as_secs()
-            ),
+            _ => {
+                // The document's difference of whole seconds may be a second more than has gone by.
+                let seen = look(&waited.target.place, &Options::default());
+                let age = words::age_of_time(record.last_heartbeat_at, &seen);
+                let age = age.unwrap_or_else(|| tower::silence(record, now));
+                format!("last heartbeat {}s ago", age.as_secs())
+            }
         };
         format!(
             "{path} is held by {holder} since {}, {last}; {wait}; wait for its completion (--wait DUR), or take it \

@@ -187,3 +187,26 @@ fn a_mark_of_a_wrong_shape_is_none() {
         None
     );
 }
+
+/// As PowerShell and some editors write it.
+#[test]
+fn another_encoding_than_utf_8_is_named() {
+    let json = r#"{"holder":"ps","pid":1,"hostname":"h","started_at":"2026-01-01T00:00:00Z"}"#;
+    let wide = |unit: fn(u16) -> [u8; 2]| json.encode_utf16().flat_map(unit).collect::<Vec<u8>>();
+    let marked = |mark: &[u8], rest: Vec<u8>| [mark, &rest].concat();
+    for (bytes, named) in [
+        (marked(b"\xEF\xBB\xBF", json.as_bytes().to_vec()), "(BOM)"),
+        (marked(b"\xFF\xFE", wide(u16::to_le_bytes)), "UTF-16"),
+        (marked(b"\xFE\xFF", wide(u16::to_be_bytes)), "UTF-16"),
+        (wide(u16::to_le_bytes), "UTF-16"),
+        (wide(u16::to_be_bytes), "UTF-16"),
+    ] {
+        let rejected = Record::parse(&bytes).unwrap_err();
+        assert!(matches!(rejected, Rejected::Malformed(_)));
+        let words = rejected.to_string();
+        assert!(
+            words.starts_with("malformed lock file: it ") && words.contains(named),
+            "{words}"
+        );
+    }
+}
