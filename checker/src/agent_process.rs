@@ -86,6 +86,11 @@ impl AgentProcess {
         })
     }
 
+    /// Its log says which process it is, so that [`AgentProcess::state`] can tell on its machine.
+    pub fn is_marked(&self) -> bool {
+        self.mark.is_some()
+    }
+
     /// Whether it lives. Only a process of this boot and this PID namespace is asked for.
     pub fn state(&self) -> ProcessState {
         self.mark

@@ -108,8 +108,7 @@ impl Inspected<'_> {
     }
 
     pub fn see_on_its_host(&self) -> String {
-        let host = Part::Word(self.record.hostname().as_ref());
-        to_type("ssh -- {} ps -p {}", &[host, Part::Pid(self.record.pid())])
+        see_on(self.record.hostname(), self.record.pid())
     }
 
     pub fn id(&self) -> Part<'_> {
@@ -132,6 +131,36 @@ impl Inspected<'_> {
 
 pub fn see(pid: i64) -> String {
     to_type("ps -fp {}", &[Part::Pid(pid)])
+}
+
+/// Looks for a process on another host. A host with the name of a container is one.
+pub fn see_on(host: &str, pid: i64) -> String {
+    match names_a_container(host) {
+        true => in_container(host, pid),
+        false => to_type(
+            "ssh -- {} ps -p {}",
+            &[Part::Word(host.as_ref()), Part::Pid(pid)],
+        ),
+    }
+}
+
+/// Looks for a process in its container. By default that has its id for a name; else the reader knows its name.
+pub fn in_container(host: &str, pid: i64) -> String {
+    let name = if names_a_container(host) {
+        host
+    } else {
+        "CONTAINER"
+    };
+    to_type(
+        "docker exec {} ps -p {}",
+        &[Part::Word(name.as_ref()), Part::Pid(pid)],
+    )
+}
+
+/// Twelve hex digits: the id of a container, which Docker and Podman give it as the name of its host.
+fn names_a_container(host: &str) -> bool {
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    host.len() == 12 && host.bytes().all(is_hex)
 }
 
 /// `5m ago`, or `5m in the future`.

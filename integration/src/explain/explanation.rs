@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::gate::Shut;
 use super::situation::{self, Situation};
-use crate::claim::explained::{Explained, Inspected, Machine, millis};
+use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, millis};
 use crate::words::{self, counted, kind_words};
 use crate::{claim::target::Target, output::Fact};
 
@@ -21,6 +21,10 @@ use crate::{claim::target::Target, output::Fact};
 pub struct Explanation {
     facts: Vec<Fact>,
     pub next: String,
+    /// The same: the command, and what it is for.
+    pub command: NextCommand,
+    /// Why it counts as what it counts as.
+    pub why: String,
     /// What stands before the holder's name: `a zombie, `.
     pub holder_is: &'static str,
 }
@@ -63,9 +67,10 @@ impl Explanation {
             let situation = Situation::of(look, data.as_ref(), now);
             situation::explain(situation, (look, target, now), data, &gate)
         });
-        let (command, comment) = next;
+        let (command, comment) = &next;
+        let typed = next.clone();
         let next = if comment.is_empty() {
-            command
+            command.clone()
         } else {
             format!("{command}   # {comment}")
         };
@@ -77,7 +82,7 @@ impl Explanation {
             "file",
             look.on_disk.map(|file| file_json(&file, now)),
         ));
-        all.push(Fact::text("why", why));
+        all.push(Fact::text("why", why.clone()));
         all.extend(look.record.as_ref().and_then(about));
         all.extend(facts);
         if let Some(other) = target.protocol.not_in(target) {
@@ -102,6 +107,8 @@ impl Explanation {
         Self {
             facts: all,
             next,
+            command: typed,
+            why,
             holder_is,
         }
     }

@@ -5,10 +5,12 @@
 //! timeline/  events to timelines: cycles, streaks of skips, holders, daemons; pure
 //! report/    timelines to an answer, as text and as JSON
 //! html/      timelines to a page that a browser shows
+//! here.rs    the lock that lies there now
 //! tail.rs    a log that grows, for top
 //! window.rs  --since and --until
 //! ```
 
+mod here;
 mod html;
 pub mod parse;
 mod report;
@@ -20,6 +22,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::internal::agent_process::AgentProcess;
 use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::facts;
@@ -32,10 +35,11 @@ use crate::output::talk::Talk;
 use crate::protocol;
 use crate::settings::environment::Environment;
 use crate::words::Part;
+use here::{LockHere, lock_here};
 use parse::source::{LogBytes, LogSource};
 use parse::time::LogTime;
 use report::{LogReport, Page};
-use timeline::LogTimeline;
+use timeline::{LogTimeline, database::DatabaseTimeline};
 use window::{LogWindow, WindowEnd, parse_since, parse_until};
 
 /// `beadlock log [FILE…]`
@@ -96,7 +100,7 @@ pub fn run(args: &LogArgs, environment: &Environment, talk: &Talk) -> Answers {
     };
     let mut reports = Vec::new();
     for input in inputs {
-        match input.and_then(|input| summed_up(input, window, now, talk)) {
+        match input.and_then(|input| summed_up(input, window, now, environment, talk)) {
             Ok((report, error)) => {
                 answers.exits.push(Exit::Done);
                 answers.data.push(report.json());
@@ -168,6 +172,7 @@ fn summed_up(
     (source, target): LogInput,
     window: LogWindow,
     now: LogTime,
+    environment: &Environment,
     talk: &Talk,
 ) -> Result<(LogReport, Option<Error>), Error> {
     if source.path.is_none() && io::stdin().is_terminal() {
@@ -179,6 +184,9 @@ fn summed_up(
         source.compressed.clone(),
     );
     let mut log = LogTimeline::new(window, now);
+    if window.until.is_none() {
+        log = log.asking(AgentProcess::state);
+    }
     if target.is_some() {
         log = log.of_one_database();
     }
@@ -195,8 +203,13 @@ fn summed_up(
     let end = window.until.map_or(now, |until| until.min(now));
     log.finish(end);
     let host = facts::hostname().map(|name| name.to_string());
+    let locks = match window.until {
+        None => locks_here(&log, path.as_deref(), environment),
+        Some(_) => Vec::new(),
+    };
     Ok((
         LogReport {
+            locks,
             path,
             files,
             compressed,
@@ -209,11 +222,28 @@ fn summed_up(
     ))
 }
 
+/// The locks of the databases that are skipped, in the order of the timelines.
+fn locks_here(
+    log: &LogTimeline,
+    path: Option<&Path>,
+    environment: &Environment,
+) -> Vec<Option<LockHere>> {
+    let lock = |timeline: &DatabaseTimeline| {
+        let named = timeline.name.as_deref().map(Path::new);
+        let dir = named.or_else(|| dir_of(path))?;
+        (timeline.is_skipped() && !log.is_of_other_host()).then(|| lock_here(dir, environment))?
+    };
+    log.databases.iter().map(lock).collect()
+}
+
+/// The directory of a database whose log this is.
+fn dir_of(log: Option<&Path>) -> Option<&Path> {
+    let is_daemon_log = log?.file_name()?.to_str()?.starts_with("daemon.log");
+    log?.parent()
+        .filter(|dir| is_daemon_log && dir.file_name().is_some_and(|name| name == ".beads"))
+}
+
 /// The database of a log that lies in it.
 fn target_of(log: Option<&Path>) -> Option<Part<'static>> {
-    let is_daemon_log = log?.file_name()?.to_str()?.starts_with("daemon.log");
-    let dir = log?
-        .parent()
-        .filter(|dir| dir.file_name().is_some_and(|name| name == ".beads"))?;
-    is_daemon_log.then(|| Part::of_path(dir))
+    dir_of(log).map(Part::of_path)
 }

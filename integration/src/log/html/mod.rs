@@ -227,7 +227,7 @@ fn section(database: &HtmlDatabase<'_>) -> String {
                 text,
                 "<li><code>{}</code> <span>{}</span></li>",
                 markup(&next.command),
-                markup(next.why)
+                markup(&next.why)
             );
         }
         text += "</ul>\n";

@@ -1,5 +1,6 @@
 //! What a message means: the lines of the agent, and those of the original daemon, to the letter.
 
+use beadlock_checker::internal::agent_process::AgentProcess;
 use beadlock_checker::internal::log_line::{Event as Line, MARK, ORIGINAL_START};
 use serde::Serialize;
 
@@ -70,6 +71,9 @@ pub struct DaemonId {
     pub host: Option<String>,
     /// The database file that the original daemon serves.
     pub database: Option<String>,
+    /// What tells whether it lives.
+    #[serde(skip)]
+    pub process: Option<AgentProcess>,
 }
 
 impl DaemonId {
@@ -80,6 +84,7 @@ impl DaemonId {
             pid: None,
             host: None,
             database: None,
+            process: None,
         }
     }
 
@@ -260,15 +265,14 @@ fn without_zombie(rest: &str) -> &str {
 }
 
 fn agent(text: &str) -> Option<DaemonId> {
-    let (program, rest) = text.split_once(", PID ")?;
-    let (pid, host) = rest.split_once(", host ")?;
-    let is_agent = program.starts_with(Line::Header.beginning());
-    let pid = Some(pid.parse().ok()?);
+    let process = AgentProcess::parse(text)?;
+    let is_agent = process.program.starts_with(Line::Header.beginning());
     is_agent.then(|| DaemonId {
-        program: program.to_owned(),
-        pid,
-        host: Some(host.to_owned()),
+        program: process.program.clone(),
+        pid: Some(process.pid),
+        host: Some(process.host.clone()),
         database: None,
+        process: Some(process),
     })
 }
 

@@ -1,14 +1,17 @@
 //! What to type next for a reader who has only the log. Every command can be pasted.
 
-use std::ffi::OsStr;
 use std::path::Path;
 
+use beadlock_checker::internal::agent_process::{AgentProcess, ProcessState};
 use beadlock_checker::internal::escape::{escaped, is_harmless};
 use beadlock_checker::internal::obstacle::Obstacle;
 
 use super::{NextCommand, answer::AnswerContext};
+use crate::claim::explained::{in_container, see_on};
+use crate::log::here::LockHere;
 use crate::log::parse::line::LogWriter;
-use crate::log::timeline::{state::ReportedState, streak::SkipStreak};
+use crate::log::timeline::agents::AgentRun;
+use crate::log::timeline::{state::ReportedState, streak::SkipCause, streak::SkipStreak};
 use crate::words::{Part, to_type};
 
 impl AnswerContext<'_> {
@@ -17,7 +20,7 @@ impl AnswerContext<'_> {
         let target = self.target().unwrap_or(Part::Words(Vec::new()));
         NextCommand {
             command: to_type(template, &[target]),
-            why,
+            why: why.into(),
         }
     }
 
@@ -43,7 +46,7 @@ impl AnswerContext<'_> {
         let path = self.report.path.as_deref();
         path.map(|file| NextCommand {
             command: tail(file),
-            why: "what the cycles' command says",
+            why: "what the cycles' command says".into(),
         })
         .into_iter()
         .collect()
@@ -58,7 +61,7 @@ impl AnswerContext<'_> {
         command
             .map(|command| NextCommand {
                 command,
-                why: "what the daemon says to type",
+                why: "what the daemon says to type".into(),
             })
             .into_iter()
             .collect()
@@ -71,12 +74,28 @@ impl AnswerContext<'_> {
             None => "beadlock-agent".to_owned(),
             Some(target) => to_type("beadlock-agent --db {}", &[target]),
         };
+        let why = why.into();
         NextCommand { command, why }
     }
 
+    /// Has a daemon that stands still go on.
+    pub fn go_on(&self, pid: i64) -> NextCommand {
+        NextCommand {
+            command: to_type("kill -CONT {}", &[Part::Pid(pid)]),
+            why: "it goes on".into(),
+        }
+    }
+
     pub fn for_silence(&self) -> Vec<NextCommand> {
-        let pid = self.agent.and_then(|run| run.id.pid);
+        // A daemon that is known to be elsewhere has another process's number here.
+        let is_elsewhere = |run: &AgentRun| {
+            let is_marked = run.id.process.as_ref().is_some_and(AgentProcess::is_marked);
+            is_marked && run.process == ProcessState::Unknown
+        };
+        let run = self.agent;
+        let pid = run.and_then(|run| run.id.pid);
         let look = match pid {
+            Some(_) if run.is_some_and(is_elsewhere) => None,
             Some(pid) => Some(show_process(pid, "whether the daemon lives")),
             None if self.is_of_original() => {
                 Some(bd("bd daemon --status", "whether the daemon lives"))
@@ -84,18 +103,38 @@ impl AnswerContext<'_> {
             None => None,
         };
         look.into_iter()
-            .chain([self.start("when it does not")])
+            .chain([self.start("once it is gone: starts it again")])
             .collect()
     }
 
-    pub fn for_both(&self) -> NextCommand {
-        bd("bd daemon --stop", "so that one daemon syncs")
+    /// One daemon is enough: bd's own is stopped, else the one that came last.
+    pub fn for_both(&self, daemons: &[&AgentRun]) -> Option<NextCommand> {
+        let why = "so that one daemon syncs";
+        if daemons.iter().all(|run| run.id.pid.is_none()) {
+            return None;
+        }
+        match daemons.iter().map(|run| run.id.pid).next_back().flatten() {
+            Some(pid) if daemons.iter().all(|run| run.id.pid.is_some()) => Some(NextCommand {
+                command: to_type("kill {}", &[Part::Pid(pid)]),
+                why: why.into(),
+            }),
+            _ => Some(bd("bd daemon --stop", why)),
+        }
     }
 
-    pub fn for_held(&self, name: &str, streak: &SkipStreak) -> Vec<NextCommand> {
+    /// The lock that is there now, where the streak is about it.
+    pub fn lock_of(&self, streak: &SkipStreak) -> Option<&LockHere> {
+        let SkipCause::Held(name) = &streak.cause else {
+            return None;
+        };
+        let lock = self.lock?;
+        (lock.holder.as_deref() == Some(name)).then_some(lock)
+    }
+
+    pub fn for_held(&self, streak: &SkipStreak) -> Vec<NextCommand> {
         let status = self.on_target(
             "beadlock status {}",
-            "whether the lock is still there, and its holder alive",
+            "whether the lock is still there, and what to do about it",
         );
         let mut next = vec![status];
         if self.timeline.is_event_driven() {
@@ -106,60 +145,53 @@ impl AnswerContext<'_> {
         }
         let process = streak.lock.pid.zip(streak.lock.host.as_deref());
         let is_here = process.is_some_and(|(_, host)| is_same(self.report.host.as_deref(), host));
-        match (process, streak.lock.reason.as_deref()) {
-            (Some((pid, _)), Some("pid_alive" | "pid_not_permitted")) if is_here => {
-                next.push(self.on_target("beadlock wait {}", "returns when it is free"));
-                next.push(show_process(pid, "what it is doing"));
-                let kill = to_type("kill {}", &[Part::Pid(pid)]);
+        let is_alive = matches!(
+            streak.lock.reason.as_deref(),
+            Some("pid_alive" | "pid_not_permitted")
+        );
+        if let Some(LockHere { next: there, .. }) = self.lock_of(streak) {
+            let (command, why) = there.clone();
+            let why = why.into();
+            next.push(NextCommand { command, why });
+        }
+        match process {
+            Some((pid, _)) if is_here && is_alive => {
+                if self.lock_of(streak).is_none() {
+                    next.push(self.on_target("beadlock wait {}", "returns when it is free"));
+                    next.push(show_process(pid, "what it is doing"));
+                }
                 next.push(NextCommand {
-                    command: kill,
-                    why: "ends it, and the lock goes with it",
+                    command: to_type("kill {}", &[Part::Pid(pid)]),
+                    why: "ends it, and the lock goes with it".into(),
                 });
-                return next;
             }
-            (Some((pid, host)), _) => next.push(self.for_process(pid, host)),
+            Some((pid, host)) if self.lock_of(streak).is_none() => {
+                next.extend(self.for_process(pid, host, streak.lock.reason.as_deref()));
+            }
             _ => {}
         }
-        next.push(self.for_break(name));
         next
     }
 
-    fn for_process(&self, pid: i64, host: &str) -> NextCommand {
+    /// Where the holder can be looked at; nowhere by its number, where that is another process here.
+    fn for_process(&self, pid: i64, host: &str, reason: Option<&str>) -> Option<NextCommand> {
+        if reason == Some("other_pid_namespace") {
+            let command = in_container(host, pid);
+            let why = "on the daemon's machine, with the name of its container".into();
+            return Some(NextCommand { command, why });
+        }
         let daemons = self
             .agent
             .and_then(|run| run.id.host.as_deref())
             .or(self.report.host.as_deref());
-        if is_same(daemons, host) {
-            return show_process(pid, "what it is doing");
-        }
-        let command = to_type(
-            "ssh -- {} ps -fp {}",
-            &[Part::Word(OsStr::new(host)), Part::Pid(pid)],
-        );
-        NextCommand {
-            command,
-            why: "whether it lives: nobody else can tell",
-        }
-    }
-
-    fn for_break(&self, name: &str) -> NextCommand {
-        // A name that the log has escaped or cut differs from the name in the lock file.
-        let is_whole = name.chars().all(|c| is_harmless(c) && c != '\\') && !name.ends_with('…');
-        let (which, why) = match is_whole {
-            true => (
-                Part::Value("--holder", OsStr::new(name)),
-                "once you know that it is gone",
-            ),
-            false => (
-                Part::Words(vec!["--id".into(), "ID".into()]),
-                "with the id that status shows, once it is gone",
-            ),
-        };
-        let target = self.target().unwrap_or(Part::Words(Vec::new()));
-        NextCommand {
-            command: to_type("beadlock break {} {} --even-if-live", &[target, which]),
-            why,
-        }
+        let why = "whether it lives: nobody else can tell".into();
+        Some(match is_same(daemons, host) {
+            true => show_process(pid, "what it is doing"),
+            false => NextCommand {
+                command: see_on(host, pid),
+                why,
+            },
+        })
     }
 
     pub fn for_unreadable(&self, why: &str) -> Vec<NextCommand> {
@@ -188,14 +220,14 @@ fn is_same(host: Option<&str>, other: &str) -> bool {
 fn bd(command: &str, why: &'static str) -> NextCommand {
     NextCommand {
         command: command.to_owned(),
-        why,
+        why: why.into(),
     }
 }
 
 fn show_process(pid: i64, why: &'static str) -> NextCommand {
     NextCommand {
         command: to_type("ps -fp {}", &[Part::Pid(pid)]),
-        why,
+        why: why.into(),
     }
 }
 

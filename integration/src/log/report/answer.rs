@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use super::advice::explained;
 use super::{LogAnswer, LogReport, NextCommand, STATES};
+use crate::log::here::LockHere;
 use crate::log::parse::event::skipped;
 use crate::log::parse::{line::LockDetails, time::LogTime};
-use crate::log::timeline::agents::AgentRun;
+use crate::log::timeline::agents::{AgentEnd, AgentRun};
 use crate::log::timeline::database::DatabaseTimeline;
 use crate::log::timeline::state::{ReportedState, SyncState};
 use crate::log::timeline::streak::{SkipCause, SkipStreak, SyncOutage};
 use crate::words::counted;
+use beadlock_checker::internal::agent_process::{AgentProcess, ProcessState};
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::log_line::Event as Line;
@@ -31,6 +33,8 @@ const QUIET: Duration = Duration::from_secs(300);
 pub struct AnswerContext<'a> {
     pub report: &'a LogReport,
     pub timeline: &'a DatabaseTimeline,
+    /// The lock that is there now.
+    pub lock: Option<&'a LockHere>,
     /// The daemon that wrote last.
     pub agent: Option<&'a AgentRun>,
     reported: Option<&'a ReportedState>,
@@ -39,7 +43,11 @@ pub struct AnswerContext<'a> {
     silent: Option<Duration>,
 }
 
-pub fn answer(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
+pub fn answer(
+    report: &LogReport,
+    timeline: &DatabaseTimeline,
+    lock: Option<&LockHere>,
+) -> LogAnswer {
     let is_blank = timeline.is_blank() && timeline.state == SyncState::Unknown;
     let Some(last) = timeline.last.filter(|_| !is_blank) else {
         return unknown(report, timeline);
@@ -47,18 +55,21 @@ pub fn answer(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
     if report.log.window.until.is_none() && last.since(report.end) > CLOCKS {
         return of_the_future(last, report.end);
     }
-    let context = AnswerContext::new(report, timeline, last);
+    let context = AnswerContext::new(report, timeline, lock, last);
     let mut answer = context.of_state();
-    if let Some(silent) = context.silent
-        && context.reported.is_some()
-        && !matches!(answer.state, "silent" | "in_cycle")
-    {
+    let of_silence = context
+        .silent
+        .filter(|_| context.reported.is_some() && !matches!(answer.state, "silent" | "in_cycle"));
+    let later = context
+        .of_process()
+        .or_else(|| of_silence.map(|silent| context.fell_silent(silent)));
+    if let Some(later) = later {
         let before = [format!("before that: {}", answer.message)]
             .into_iter()
             .chain(answer.more);
         answer = LogAnswer {
             more: before.collect(),
-            ..context.fell_silent(silent)
+            ..later
         };
     }
     answer.silent = context.silent;
@@ -69,7 +80,8 @@ pub fn answer(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
         return answer;
     }
     answer.as_of = Some(context.as_of);
-    if let Some(length) = context.silent.filter(|_| answer.state != "silent") {
+    let is_said = matches!(answer.state, "silent" | "gone" | "halted");
+    if let Some(length) = context.silent.filter(|_| !is_said) {
         let (length, why) = (shown(length), context.why_silent());
         answer
             .more
@@ -102,7 +114,7 @@ fn of_the_future(last: LogTime, now: LogTime) -> LogAnswer {
     );
     let date = NextCommand {
         command: "date -u".to_owned(),
-        why: "what this machine's clock says",
+        why: "what this machine's clock says".into(),
     };
     LogAnswer {
         as_of: Some(now),
@@ -112,7 +124,12 @@ fn of_the_future(last: LogTime, now: LogTime) -> LogAnswer {
 }
 
 impl<'a> AnswerContext<'a> {
-    fn new(report: &'a LogReport, timeline: &'a DatabaseTimeline, last: LogTime) -> Self {
+    fn new(
+        report: &'a LogReport,
+        timeline: &'a DatabaseTimeline,
+        lock: Option<&'a LockHere>,
+        last: LogTime,
+    ) -> Self {
         let tail = report.end.since(last);
         let in_cycle = if timeline.in_cycle().is_some() {
             CYCLE
@@ -135,12 +152,40 @@ impl<'a> AnswerContext<'a> {
         Self {
             report,
             timeline,
+            lock,
             agent: report.log.agents.latest(),
             reported,
             last,
             as_of,
             silent: is_silent.then_some(tail),
         }
+    }
+
+    /// The process of the daemon is gone, or stands still, whatever it has logged last.
+    fn of_process(&self) -> Option<LogAnswer> {
+        let run = self.agent.filter(|run| run.end != AgentEnd::Stopped)?;
+        let (state, what, next) = match run.process {
+            ProcessState::Gone => (
+                "gone",
+                "is gone: it was killed, or crashed",
+                self.start("starts it again"),
+            ),
+            ProcessState::Stopped => (
+                "halted",
+                "stands still: it was stopped by a signal (state T)",
+                self.go_on(run.id.pid?),
+            ),
+            ProcessState::Runs | ProcessState::Unknown => return None,
+        };
+        let (since, length) = (self.last, self.report.end.since(self.last));
+        let (daemon, ago) = (self.daemon(), shown(length));
+        let message = format!("Not syncing since {since} UTC ({ago}): the daemon{daemon} {what}");
+        Some(LogAnswer {
+            since: Some(since),
+            duration: Some(length),
+            next: vec![next],
+            ..LogAnswer::new(state, Some(false), message)
+        })
     }
 
     fn of_state(&self) -> LogAnswer {
@@ -233,9 +278,18 @@ impl<'a> AnswerContext<'a> {
                 daemons.len(),
                 daemons.join(", ")
             ));
-            if beside.iter().any(|run| run.id.pid.is_some()) {
-                answer.next.push(self.for_both());
-            }
+            answer.next.extend(self.for_both(&beside));
+        }
+        let is_unknown = self.agent.is_some_and(|run| {
+            run.process == ProcessState::Unknown
+                && run.end == AgentEnd::Running
+                && run.id.process.as_ref().is_some_and(AgentProcess::is_marked)
+        });
+        if is_unknown && self.report.log.window.until.is_none() {
+            let daemon = self.daemon();
+            answer.more.push(format!(
+                "cannot tell from here whether the daemon{daemon} lives: it is of another machine, boot or container"
+            ));
         }
         if let Some(host) = self.other_host().filter(|_| !answer.next.is_empty()) {
             answer
@@ -358,7 +412,7 @@ impl<'a> AnswerContext<'a> {
                 (
                     "held",
                     format!("held by {}{process}", escaped(name)),
-                    self.for_held(name, &streak),
+                    self.for_held(&streak),
                 )
             }
             SkipCause::Unreadable(why) => (
@@ -383,7 +437,8 @@ impl<'a> AnswerContext<'a> {
     }
 
     fn more_about(&self, streak: &SkipStreak) -> Vec<String> {
-        let reason = streak.lock.reason.as_deref().map(explained);
+        let here = self.lock_of(streak).map(|lock| lock.why.clone());
+        let reason = here.or_else(|| streak.lock.reason.as_deref().map(explained));
         let claimed = streak
             .lock
             .since
@@ -498,10 +553,11 @@ impl<'a> AnswerContext<'a> {
                        killed";
             return why.to_owned();
         }
-        format!(
-            "the daemon{} was killed, hangs, or logs elsewhere",
-            self.daemon()
-        )
+        let what = match self.agent.map(|run| run.process) {
+            Some(ProcessState::Runs) => "lives, and hangs or logs elsewhere",
+            _ => "was killed, hangs, or logs elsewhere",
+        };
+        format!("the daemon{} {what}", self.daemon())
     }
 
     fn daemon(&self) -> String {

@@ -7,8 +7,9 @@
 //! - `since`, `until`: the window, else null. All times are RFC 3339, UTC.
 //! - `lines`: `{"all","other","cut","outside"}`.
 //! - `agents`: `{"starts","stops","lost",
-//!   "runs":[{"program","pid","host","database","started","last","end","signal"}]}`; `end` is `running`, `stopped` or
-//!   `lost`; the last 1000 runs. `database` is the file that a daemon of bd serves.
+//!   "runs":[{"program","pid","host","database","started","last","end","signal","process"}]}`; `end` is `running`,
+//!   `stopped` or `lost`; the last 1000 runs. `database` is the file that a daemon of bd serves. `process` is `runs`,
+//!   `stopped` (by a signal), `gone`, or null where this machine cannot tell.
 //! - `databases`: for each
 //!   `{"database","answer","first","last","cycles","skips","not_syncing_ms","holders","unreadable",
 //!   "failures","gaps","notices","clock_went_back","event_mode","sync_branch"}`; `database` is null where the log names
@@ -16,7 +17,8 @@
 //!   worktree of its own; null where the log does not say.
 //!   - `answer`: `{"state","syncing","since","since_first_line","for_ms","as_of","message","holder","pid","host",
 //!     "held_since","reason","detail","silent_ms","more","next":[{"command","why"}],"reported"}`. `state` is `syncing`,
-//!     `held`, `unreadable`, `busy`, `failing`, `stopped`, `started`, `resumed`, `in_cycle`, `silent` or `unknown`.
+//!     `held`, `unreadable`, `busy`, `failing`, `stopped`, `gone`, `halted`, `started`, `resumed`, `in_cycle`, `silent` or
+//!     `unknown`.
 //!     Agents that report states add `not_serving`, `local_only`, `behind` and `incomplete`. `syncing` is null where
 //!     the log cannot say. `reported` is `{"state","since","why","next"}` as the agent has reported it last, `state` in
 //!     its words; null where no such line is there, or a later line says otherwise.

@@ -9,12 +9,14 @@ mod json;
 mod page;
 mod text;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use beadlock_checker::internal::escape::escaped_path;
 use serde::Serialize;
 
+use super::here::LockHere;
 use super::parse::time::LogTime;
 use super::timeline::{LogTimeline, database::DatabaseTimeline};
 use crate::words::Part;
@@ -30,6 +32,8 @@ pub struct LogReport {
     /// What was not read, because it is compressed.
     pub compressed: Vec<PathBuf>,
     pub log: LogTimeline,
+    /// The locks that are there now, by the place of their databases; of databases that are skipped alone.
+    pub locks: Vec<Option<LockHere>>,
     /// The wall clock, or the end of the window.
     pub end: LogTime,
     /// The database as a command names it, where the log lies in its database.
@@ -46,16 +50,18 @@ impl LogReport {
 
     /// Each database, and what the log says about it.
     pub fn answers(&self) -> impl Iterator<Item = (&DatabaseTimeline, LogAnswer)> {
-        self.log
-            .databases
-            .iter()
-            .map(|timeline| (timeline, answer::answer(self, timeline)))
+        self.log.databases.iter().enumerate().map(|(at, timeline)| {
+            let lock = self.locks.get(at).and_then(Option::as_ref);
+            (timeline, answer::answer(self, timeline, lock))
+        })
     }
 }
 
 /// The words of [`LogAnswer::state`], the worst first, each with its heading in a table of several databases.
-pub const STATES: [(&str, &str); 15] = [
+pub const STATES: [(&str, &str); 17] = [
     ("stopped", "Stopped"),
+    ("gone", "Gone"),
+    ("halted", "Halted"),
     ("silent", "Silent"),
     ("not_serving", "Not serving"),
     ("failing", "Failing"),
@@ -98,7 +104,7 @@ pub struct LogAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NextCommand {
     pub command: String,
-    pub why: &'static str,
+    pub why: Cow<'static, str>,
 }
 
 impl LogAnswer {

@@ -1,5 +1,6 @@
 //! The report for people: the answers, then the tables. Lines fit into a terminal where names and commands allow it.
 
+use beadlock_checker::internal::agent_process::ProcessState;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 
@@ -285,7 +286,7 @@ fn answer_text(
     }
     for (number, next) in answer.next.iter().enumerate() {
         let front = if number == 0 { "  type: " } else { "        " };
-        text += &page.command(front, &next.command, next.why);
+        text += &page.command(front, &next.command, &next.why);
     }
     answer
         .more
@@ -337,7 +338,8 @@ impl DatabaseTimeline {
                 text += &format!(", {count} {what}");
             }
         }
-        if let Some(usual) = self.rhythm.usual() {
+        // The log has whole seconds.
+        if let Some(usual) = self.rhythm.usual().filter(|usual| !usual.is_zero()) {
             text += &format!("; usually one every {}", shown(usual));
         }
         let outages = self.outages.total(end);
@@ -477,6 +479,7 @@ fn agent_row(run: &AgentRun) -> [String; 5] {
         run.started
             .map_or_else(|| "before this log".to_owned(), |at| at.to_string()),
         match run.end {
+            AgentEnd::Running if run.process == ProcessState::Stopped => "halted".to_owned(),
             AgentEnd::Running => "-".to_owned(),
             AgentEnd::Stopped => format!("{}{by}", run.last),
             AgentEnd::Lost => format!("lost after {}", run.last),

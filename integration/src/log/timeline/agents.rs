@@ -1,6 +1,7 @@
 //! The daemons that wrote a log: their starts, their stops, and the stops that are missing.
 
-use serde::Serialize;
+use beadlock_checker::internal::agent_process::{AgentProcess, ProcessState};
+use serde::{Serialize, Serializer};
 
 use crate::log::parse::{event::DaemonId, line::LogWriter, time::LogTime};
 
@@ -18,6 +19,9 @@ pub struct AgentRun {
     pub end: AgentEnd,
     /// The signal that told it to end.
     pub signal: Option<String>,
+    /// Whether its process lives now.
+    #[serde(serialize_with = "process_word")]
+    pub process: ProcessState,
     /// It has shown that it lives after the start of another daemon.
     #[serde(skip)]
     is_beside: bool,
@@ -29,12 +33,16 @@ pub enum AgentEnd {
     Running,
     /// It logged its stop, which is its last line.
     Stopped,
-    /// It was killed or crashed: another daemon started, and no stop came before.
+    /// It was killed or crashed: its process is gone, or another daemon started, and no stop came before.
     Lost,
 }
 
-#[derive(Debug, Default)]
+/// Tells whether the process of a daemon lives.
+pub type ProcessLook = fn(&AgentProcess) -> ProcessState;
+
+#[derive(Debug)]
 pub struct AgentRuns {
+    look: ProcessLook,
     /// In the order of their starts. The last one without a stop writes; one before it may be lost, or write beside it.
     runs: Vec<AgentRun>,
     pub starts: u64,
@@ -43,11 +51,39 @@ pub struct AgentRuns {
     pub lost: u64,
 }
 
+impl Default for AgentRuns {
+    /// Of processes nothing is known.
+    fn default() -> Self {
+        Self::new(|_| ProcessState::Unknown)
+    }
+}
+
 impl AgentRuns {
-    /// A file begins with the name of its daemon.
+    pub fn new(look: ProcessLook) -> Self {
+        Self {
+            look,
+            runs: Vec::new(),
+            starts: 0,
+            stops: 0,
+            lost: 0,
+        }
+    }
+
+    /// A daemon whose process lives has not stopped, besides the one with this id.
+    pub fn has_living_beside(&self, id: Option<&DaemonId>) -> bool {
+        let pid = id.and_then(|id| id.pid);
+        self.runs.iter().any(|run| run.lives() && run.id.pid != pid)
+    }
+
+    /// A file begins with the name of its daemon, which may be one of several.
     pub fn header(&mut self, id: &DaemonId, at: LogTime) {
-        if self.current().is_none() {
-            self.add(id.clone(), None, at);
+        let is_known = |run: &AgentRun| run.end == AgentEnd::Running && run.id.pid == id.pid;
+        if self.runs.iter().any(is_known) {
+            return;
+        }
+        let run = self.run(id.clone(), None, at);
+        if run.process.lives() || self.current().is_none() {
+            self.add(run);
         }
     }
 
@@ -57,7 +93,8 @@ impl AgentRuns {
         self.runs.pop_if(|run| {
             run.end == AgentEnd::Running && run.started.is_none() && run.id.pid == id.pid
         });
-        self.add(id.clone(), Some(at), at);
+        let run = self.run(id.clone(), Some(at), at);
+        self.add(run);
     }
 
     /// The original daemon that has just started serves this database file. It starts no second time on one database,
@@ -100,7 +137,8 @@ impl AgentRuns {
             run.end == AgentEnd::Running && id.is_none_or(|id| id.pid == run.id.pid)
         };
         if !self.runs.iter_mut().any(|mut run| is_it(&mut run)) {
-            self.add(id.cloned().unwrap_or_else(DaemonId::original), None, at);
+            let run = self.run(id.cloned().unwrap_or_else(DaemonId::original), None, at);
+            self.add(run);
         }
         if let Some(run) = self.runs.iter_mut().rfind(is_it) {
             (run.last, run.end) = (at, AgentEnd::Stopped);
@@ -116,8 +154,11 @@ impl AgentRuns {
 
     /// The run with the last sign of life.
     pub fn latest(&self) -> Option<&AgentRun> {
-        let running = self.runs.iter().rfind(|run| run.end == AgentEnd::Running);
-        running.or_else(|| self.runs.iter().max_by_key(|run| run.last))
+        let living = self.runs.iter().rfind(|run| run.lives());
+        let running = || self.runs.iter().rfind(|run| run.end == AgentEnd::Running);
+        living
+            .or_else(running)
+            .or_else(|| self.runs.iter().max_by_key(|run| run.last))
     }
 
     /// The daemons that may still write the log, where there are several.
@@ -135,8 +176,15 @@ impl AgentRuns {
         (self.starts, self.stops, self.lost) = (0, 0, 0);
     }
 
-    /// At the end of the log the runs without a stop are lost, unless they have written beside another one.
+    /// At the end of the log the runs without a stop are lost whose processes are gone; of those of which nothing is
+    /// known the earlier ones, unless they have written beside another one.
     pub fn finish(&mut self) {
+        let is_gone =
+            |run: &AgentRun| run.end == AgentEnd::Running && run.process == ProcessState::Gone;
+        for run in self.runs.iter_mut().filter(|run| is_gone(run)) {
+            run.end = AgentEnd::Lost;
+            self.lost += 1;
+        }
         let last = self
             .runs
             .iter()
@@ -161,26 +209,49 @@ impl AgentRuns {
             .rfind(|run| run.end == AgentEnd::Running)
     }
 
-    fn add(&mut self, id: DaemonId, started: Option<LogTime>, last: LogTime) {
-        if self.runs.len() == KEPT {
-            self.lost += u64::from(self.runs.remove(0).is_lost());
-        }
-        self.runs.push(AgentRun {
+    fn run(&self, id: DaemonId, started: Option<LogTime>, last: LogTime) -> AgentRun {
+        let process = id.process.as_ref().map(self.look).unwrap_or_default();
+        AgentRun {
             id,
             started,
             last,
             end: AgentEnd::Running,
             signal: None,
-            is_beside: false,
-        });
+            process,
+            is_beside: process.lives(),
+        }
+    }
+
+    fn add(&mut self, run: AgentRun) {
+        if self.runs.len() == KEPT {
+            self.lost += u64::from(self.runs.remove(0).is_lost());
+        }
+        self.runs.push(run);
     }
 }
 
 impl AgentRun {
+    /// Its process lives, and has not said that it stops.
+    pub fn lives(&self) -> bool {
+        self.end == AgentEnd::Running && self.process.lives()
+    }
+
     /// It is lost, where another one has started after it.
     fn is_lost(&self) -> bool {
         self.end == AgentEnd::Running && !self.is_beside
     }
+}
+
+/// Null: it is not known.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn process_word<S: Serializer>(state: &ProcessState, serializer: S) -> Result<S::Ok, S::Error> {
+    let word = match state {
+        ProcessState::Runs => Some("runs"),
+        ProcessState::Stopped => Some("stopped"),
+        ProcessState::Gone => Some("gone"),
+        ProcessState::Unknown => None,
+    };
+    word.serialize(serializer)
 }
 
 #[cfg(test)]
@@ -194,6 +265,7 @@ mod tests {
             pid: Some(pid),
             host: Some("h".to_owned()),
             database: None,
+            process: None,
         }
     }
 

@@ -67,6 +67,12 @@ impl DatabaseTimeline {
         self.cycle.as_ref().map(|cycle| cycle.at)
     }
 
+    /// The last cycles were skipped for a lock.
+    pub fn is_skipped(&self) -> bool {
+        let is_reported = |reported: &ReportedState| reported.state == Line::StateSkipped;
+        self.state == SyncState::Skipping || self.reported.as_ref().is_some_and(is_reported)
+    }
+
     /// The state that the agent reports, unless a later line says otherwise.
     pub fn reported(&self) -> Option<&ReportedState> {
         self.reported

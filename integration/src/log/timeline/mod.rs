@@ -24,13 +24,14 @@ pub mod streak;
 use std::collections::HashMap;
 
 use beadlock_checker::internal::log_line::MARK;
+use beadlock_checker::internal::{escape::escaped, facts};
 use serde::Serialize;
 
 use super::parse::event::DaemonEvent;
 use super::parse::line::{LogLine, LogWriter};
 use super::parse::time::{LogClock, LogTime};
 use super::window::LogWindow;
-use agents::AgentRuns;
+use agents::{AgentRuns, ProcessLook};
 use database::DatabaseTimeline;
 
 /// As many databases in one log are told apart.
@@ -76,6 +77,22 @@ impl LogTimeline {
             is_open: window.since.is_none(),
             now,
             ..Self::default()
+        }
+    }
+
+    /// The daemon that wrote last is of another host than this one.
+    pub fn is_of_other_host(&self) -> bool {
+        let host = self.agents.latest().and_then(|run| run.id.host.as_deref());
+        let ours = facts::hostname();
+        host.zip(ours)
+            .is_some_and(|(host, ours)| !host.eq_ignore_ascii_case(&escaped(&ours).to_string()))
+    }
+
+    /// What is asked whether the process of a daemon lives.
+    pub fn asking(self, look: ProcessLook) -> Self {
+        Self {
+            agents: AgentRuns::new(look),
+            ..self
         }
     }
 
@@ -138,6 +155,11 @@ impl LogTimeline {
         self.lines.all += 1;
         self.lines.cut += u64::from(is_cut);
         self.lines.other += u64::from(event == DaemonEvent::Other);
+        let is_beside = match &event {
+            DaemonEvent::Started(id) => self.agents.has_living_beside(Some(id)),
+            DaemonEvent::Stopped(id) => self.agents.has_living_beside(id.as_ref()),
+            _ => false,
+        };
         self.add_to_agents(&event, at);
         if let Some(writer) = self.only_writer(database, &event, message) {
             self.agents.wrote(writer, at);
@@ -156,6 +178,10 @@ impl LogTimeline {
         } else {
             first..first + 1
         };
+        // One daemon that comes or goes beside another changes nothing about the database.
+        if self.of_one && is_beside {
+            return;
+        }
         for timeline in &mut self.databases[whose] {
             timeline.add(at, &event, message, &line.lock, self.writer);
         }

@@ -6,7 +6,7 @@ use beadlock_checker::internal::{
 };
 
 use super::situation::{self, Asked, Here, Inside, Situation};
-use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, see};
+use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, in_container};
 use crate::words::{Part, process_name, to_type};
 
 /// A record, and what the machine answers about its process.
@@ -19,6 +19,45 @@ pub(super) struct Inquiry<'a> {
     /// The command of the process that has the recorded PID on this machine now; untrusted.
     pub command_now: Option<String>,
     zombie: Option<Zombie>,
+    /// What stands still, where it is the holder or what ends its claim.
+    stopped: Option<StoppedProcess>,
+}
+
+/// A process in state T.
+#[derive(Debug, Clone, Copy)]
+enum StoppedProcess {
+    Holder(i32),
+    /// The `beadlock` that runs the holder.
+    Beadlock(i32),
+}
+
+impl StoppedProcess {
+    /// The process that has this PID here, or the `beadlock` above it.
+    fn of(pid: i32) -> Option<Self> {
+        let stat = process::Stat::read(pid).filter(|_| process::proc_is_ours())?;
+        if stat.is_stopped() {
+            return Some(Self::Holder(pid));
+        }
+        let above = process::Stat::read(stat.ppid)?;
+        let is_ours =
+            above.is_stopped() && process::name(above.pid).is_some_and(|name| name == "beadlock");
+        is_ours.then_some(Self::Beadlock(above.pid))
+    }
+
+    fn pid(self) -> i32 {
+        match self {
+            Self::Holder(pid) | Self::Beadlock(pid) => pid,
+        }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Self::Holder(_) => "it stands still: it was stopped by a signal (state T)".to_owned(),
+            Self::Beadlock(pid) => format!(
+                "beadlock (PID {pid}), which ends its claim, stands still: it was stopped by a signal (state T)"
+            ),
+        }
+    }
 }
 
 const CONTAINER: &str = "it was claimed in a container of this machine";
@@ -38,10 +77,10 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
         | Situation::Nameless => inquiry.of_another_place(),
         _ => inquiry.of_this_place(),
     };
-    let holder_is = if inquiry.zombie.is_some() {
-        "a zombie, "
-    } else {
-        ""
+    let holder_is = match inquiry.stopped {
+        _ if inquiry.zombie.is_some() => "a zombie, ",
+        Some(StoppedProcess::Holder(_)) => "a stopped process, ",
+        _ => "",
     };
     Some(Explained {
         situation,
@@ -81,6 +120,14 @@ impl<'a> Inquiry<'a> {
             .filter(|_| situation == Situation::Zombie)
             .map(Zombie::of);
         let command_now = command_now.and_then(process::command_line);
+        let here = match situation {
+            Situation::Alive | Situation::AliveOfAnotherUser | Situation::Renamed(Here::Lives) => {
+                pid
+            }
+            Situation::Container(Inside::Process(here)) => Some(here),
+            _ => None,
+        };
+        let stopped = here.and_then(StoppedProcess::of);
         Self {
             seen,
             record,
@@ -89,7 +136,17 @@ impl<'a> Inquiry<'a> {
             situation,
             command_now,
             zombie,
+            stopped,
         }
+    }
+
+    /// What to do about a process that stands still: it goes on, and so can end.
+    fn go_on(&self, stopped: StoppedProcess) -> NextCommand {
+        let wait = self.seen.of_target("beadlock wait --wait 10m {}");
+        (
+            to_type("kill -CONT {}", &[Part::Pid(stopped.pid().into())]),
+            format!("it goes on; then: {wait}"),
+        )
     }
 
     /// Its process can be looked up here.
@@ -106,6 +163,17 @@ impl<'a> Inquiry<'a> {
             )
         };
         match self.situation {
+            Situation::Alive | Situation::AliveOfAnotherUser if self.stopped.is_some() => {
+                let stopped = self
+                    .stopped
+                    .map(|stopped| (stopped.words(), self.go_on(stopped)));
+                let (words, next) = stopped.unwrap_or_default();
+                (
+                    "stopped",
+                    format!("its process lives here, and {words}"),
+                    next,
+                )
+            }
             Situation::Alive => {
                 let why = match self.recorded_start_is_known() {
                     true => "its process lives here, and started when the record says".to_owned(),
@@ -279,13 +347,19 @@ impl<'a> Inquiry<'a> {
 
     fn of_container(&self, inside: Inside) -> Words {
         let pid = self.record.pid;
+        let in_it = format!("in it: {}", in_container(&self.record.hostname, pid));
+        if let (Some(stopped), Inside::Process(_)) = (self.stopped, inside) {
+            let why = format!("{CONTAINER}; its process lives, and {}", stopped.words());
+            let (command, comment) = self.go_on(stopped);
+            return ("container", why, (command, format!("{comment}; {in_it}")));
+        }
         let (why, command, comment) = match inside {
             Inside::Process(here) => {
                 let name = process_name(here, &process::command_line(here).unwrap_or_default());
                 let why = format!(", and its process lives: {name} here");
                 (
                     why,
-                    see(here.into()),
+                    to_type("ps -o pid,stat,etime,args -p {}", &[Part::Pid(here.into())]),
                     "its process, as it is seen from here",
                 )
             }
@@ -303,7 +377,8 @@ impl<'a> Inquiry<'a> {
                 "on the host, outside of every container: there root sees into them",
             ),
         };
-        let next = (command, format!("{comment}; {}", self.seen.once_gone()));
+        let comment = format!("{comment}; {in_it}; {}", self.seen.once_gone());
+        let next = (command, comment);
         ("container", format!("{CONTAINER}{why}"), next)
     }
 
