@@ -69,7 +69,7 @@ fn do_what_is_typed(words: &[OsString]) -> End {
     let without_json = cli.command.as_ref().and_then(Command::without_json);
     if let Some(name) = without_json.filter(|_| cli.common.json == Some(true)) {
         let message = format!("{name} has no JSON, it prints text alone; leave --json out");
-        return misused(Error::usage(message), own, &common);
+        return misused(Error::usage(message), own, words, &common);
     }
     let remote = patience::guard(cli.command.as_ref(), &environment);
     dispatch(cli.command, &environment.with_remote(remote), common)
