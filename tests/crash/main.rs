@@ -362,7 +362,7 @@ impl Case {
                 "{at}: told of a claim that is not there: {:?}",
                 scene.names()
             );
-            let ended = kind.run(scene, &["release", "-q", "--id", id]);
+            let ended = kind.run(scene, &["release", "-q", "--id", id, "--missing-ok"]);
             assert_eq!(ended.code, 0, "{at}: {ended:?}");
         }
         if let Some(again) = self.again {

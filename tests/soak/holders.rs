@@ -153,7 +153,7 @@ impl Round<'_> {
         }
         let id = (0..3)
             .map(|_| acquire.line())
-            .find_map(|line| Some(line.strip_prefix("BEADLOCK_ID=")?.to_owned()));
+            .find_map(|line| Some(line.strip_prefix("export BEADLOCK_ID=")?.to_owned()));
         self.expect_success("acquire", &mut acquire);
         let Some(id) = id else {
             return self.site.wrong("acquire said no id");
@@ -174,7 +174,7 @@ impl Round<'_> {
         }
         self.expect_success(
             "release",
-            &mut Actor::start(self.beadlock(&["release", "-q", "--id", id])),
+            &mut Actor::start(self.beadlock(&["release", "-q", "--id", id, "--missing-ok"])),
         );
     }
 

@@ -401,7 +401,9 @@ impl WatchState {
         }
         self.again = Deadline::after(if is_in_place { net } else { CONFIRM });
         let was_suspected = std::mem::replace(&mut self.suspected, lost.is_some());
-        lost.filter(|_| was_suspected || lock.is_gone_for_good())
+        // What a watch does not see happen, it looks at twice: the second look tells a release from `rm`.
+        let is_seen = self.events.is_some();
+        lost.filter(|_| was_suspected || is_seen && lock.is_gone_for_good())
     }
 
     /// The lock was released by its id, whatever is in its place by now. For the end of a watch: no second look needs

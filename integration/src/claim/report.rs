@@ -1,10 +1,12 @@
 //! What became of a hold: the `data` of its envelope, and the file that `--report` names.
 
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, time::Duration};
+use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, time::Duration};
 
 use beadlock_checker::internal::{escape::escaped_path, outputs::Taken, system_words};
-use nix::fcntl::OFlag;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
+use nix::unistd::{AccessFlags, faccessat};
 use serde_json::{Value, json};
 
 use super::tree::Ending;
@@ -122,14 +124,45 @@ pub fn conclude(common: &Common, file: Option<&Path>, report: &Report, error: Op
     }
 }
 
+/// Refuses a report that cannot be written, before anything is claimed for it. Makes no file.
+pub fn refuse_unwritable(path: Option<&Path>) -> Result<(), Error> {
+    let Some(path) = path else { return Ok(()) };
+    let opened = OpenOptions::new()
+        .write(true)
+        .custom_flags(FLAGS.bits())
+        .open(path)
+        .map(drop);
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    let tried = match opened {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let above = above.unwrap_or(Path::new("."));
+            let rights = AccessFlags::W_OK | AccessFlags::X_OK;
+            faccessat(AT_FDCWD, above, rights, AtFlags::AT_EACCESS).map_err(io::Error::from)
+        }
+        tried => tried,
+    };
+    tried.map_err(|why: io::Error| {
+        let message = format!(
+            "the report {} cannot be written: {}; nothing is claimed",
+            escaped_path(path),
+            system_words(&why)
+        );
+        Error::io(message, why.kind())
+    })
+}
+
+/// Never through a symlink, and never into something that would block.
+const FLAGS: OFlag = OFlag::O_NOFOLLOW
+    .union(OFlag::O_NONBLOCK)
+    .union(OFlag::O_NOCTTY);
+
 /// Writes the envelope to `path`, never through a symlink and never into something that would block.
-pub fn write(path: &Path, envelope: &str) -> std::io::Result<()> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+pub fn write(path: &Path, envelope: &str) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
-        .custom_flags(flags.bits())
+        .custom_flags(FLAGS.bits())
         .open(path)?;
     file.write_all(envelope.as_bytes())
 }

@@ -322,6 +322,44 @@ pub fn signal(tree: &[Stat], signal: Signal) -> Vec<Stat> {
     meant.filter(is_still).filter(refused).cloned().collect()
 }
 
+/// Without git's own upkeep and what that has started: a commit leaves `git maintenance run --auto --detach` behind, which
+/// packs objects and changes nothing that a lock is for.
+pub fn without_upkeep(left: &[Stat]) -> Vec<Stat> {
+    let is_its_own = |stat: &&Stat| {
+        let words = fs::read(format!("/proc/{}/cmdline", stat.pid)).unwrap_or_default();
+        is_upkeep(&words)
+    };
+    let (mut upkeep, mut rest): (Vec<Stat>, Vec<Stat>) =
+        left.iter().cloned().partition(|stat| is_its_own(&stat));
+    loop {
+        let of_it = |stat: &Stat| upkeep.iter().any(|above| above.pid == stat.ppid);
+        let (found, others): (Vec<Stat>, Vec<Stat>) = rest.into_iter().partition(of_it);
+        rest = others;
+        if found.is_empty() {
+            return rest;
+        }
+        upkeep.extend(found);
+    }
+}
+
+/// The command line, with a NUL behind each word, is of git's upkeep in the background.
+fn is_upkeep(line: &[u8]) -> bool {
+    let mut words = line.split(|byte| *byte == 0);
+    let program = words.next().unwrap_or_default();
+    let mut words = words.skip_while({
+        let mut takes_next = false;
+        move |word| {
+            let is_option = takes_next || word.first() == Some(&b'-');
+            takes_next = !takes_next && [&b"-c"[..], b"-C"].contains(word);
+            is_option
+        }
+    });
+    let command = words.next();
+    program.rsplit(|byte| *byte == b'/').next() == Some(b"git")
+        && [Some(&b"maintenance"[..]), Some(b"gc")].contains(&command)
+        && words.any(|word| word == b"--auto" || word == b"--detach")
+}
+
 /// `PID 44 (sleep 60), PID 45 (make)`; many are counted.
 pub fn names(tree: &[Stat]) -> String {
     let name = |stat: &Stat| {

@@ -66,11 +66,10 @@ fn do_what_is_typed(words: &[OsString]) -> End {
             hint.unwrap_or_else(|| format!("no command; type: beadlock {name} -- CMD [ARG…]"));
         return misused(Error::usage(message), own, words, &common);
     }
-    let without_json = cli.command.as_ref().and_then(Command::without_json);
-    if let Some(name) = without_json.filter(|_| cli.common.json == Some(true)) {
-        let message = format!("{name} has no JSON, it prints text alone; leave --json out");
-        return misused(Error::usage(message), own, words, &common);
-    }
+    environment
+        .unknown()
+        .into_iter()
+        .for_each(|unknown| common.talk.note(&unknown));
     let remote = patience::guard(cli.command.as_ref(), &environment);
     dispatch(cli.command, &environment.with_remote(remote), common)
 }
@@ -180,7 +179,7 @@ fn not_understood(
         };
     }
     let words = words.get(1..).unwrap_or_default();
-    let hint = hint::missing_dashes(words);
+    let hint = hint::meant(words).or_else(|| hint::missing_dashes(words));
     let typed: Vec<&str> = words
         .iter()
         .take_while(|word| *word != "--")
@@ -221,6 +220,7 @@ fn not_understood(
                 .or_else(next)?
                 .parse()
                 .ok()
+                .filter(|code| *code != 0)
         });
     misused(Error::usage(message), own, words, &common)
 }

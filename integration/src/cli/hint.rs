@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use beadlock_checker::internal::target::Scheme;
+use beadlock_checker::internal::{escape::escaped, target::Scheme};
 use clap::CommandFactory;
 
 use super::Cli;
@@ -39,10 +39,104 @@ pub fn missing_dashes(words: &[OsString]) -> Option<String> {
         Part::Words(ours.into_iter().cloned().collect()),
         Part::Words(command.to_vec()),
     ];
+    Some(did_you_mean("beadlock {} -- {}", &parts))
+}
+
+/// What other tools call these commands.
+const SYNONYMS: [(&str, &str); 4] = [
+    ("run", "hold"),
+    ("exec", "hold"),
+    ("lock", "acquire"),
+    ("unlock", "release"),
+];
+
+/// What a line means that no command line has a word for: another tool's name of a command, `--and` of `acquire`, `-c` in
+/// place of a command, or a value below zero.
+pub fn meant(words: &[OsString]) -> Option<String> {
+    let mut cli = Cli::command();
+    cli.build();
+    let (before, words) = split_options(words, &cli);
+    let (name, words) = words.split_first()?;
+    if let Some((_, ours)) = SYNONYMS.into_iter().find(|(theirs, _)| name == theirs) {
+        return Some(by_our_name(before, ours, words));
+    }
+    let command = cli.find_subcommand(name)?;
+    let options = words.iter().position(|word| word == "--");
+    let words = words.get(..options.unwrap_or(words.len()))?;
+    below_zero(words, command)
+        .or_else(|| several_of_acquire(name, words))
+        .or_else(|| command_string(before, name, words, command))
+}
+
+fn by_our_name(before: &[OsString], ours: &'static str, words: &[OsString]) -> String {
+    let line = [before, &[ours.into()], words].concat();
+    if ours != "hold" {
+        return did_you_mean("beadlock {}", &[Part::Words(line)]);
+    }
+    let has_dashes = words.iter().any(|word| word == "--");
+    match missing_dashes(&line) {
+        Some(hint) => hint,
+        None if has_dashes => did_you_mean("beadlock {}", &[Part::Words(line)]),
+        None => did_you_mean("beadlock {} -- CMD", &[Part::Words(line)]),
+    }
+}
+
+/// An option with a value below zero, which looks like one more option.
+fn below_zero(words: &[OsString], command: &clap::Command) -> Option<String> {
+    let is_number = |word: &OsString| {
+        let rest = word.as_encoded_bytes().strip_prefix(b"-");
+        rest.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
+    };
+    let pairs = words.iter().zip(words.get(1..)?);
+    let mut wrong = pairs
+        .filter(|(option, value)| is_number(value) && width_of_option(option, command) == Some(2));
+    let (option, value) = wrong.next()?;
     Some(format!(
-        "did you mean: {}",
-        to_type("beadlock {} -- {}", &parts)
+        "{} {}: it cannot be below zero",
+        escaped(&option.to_string_lossy()),
+        escaped(&value.to_string_lossy())
     ))
+}
+
+/// `acquire --and`: a claim that spans several commands is of one target.
+fn several_of_acquire(name: &OsStr, words: &[OsString]) -> Option<String> {
+    let is_and =
+        |word: &OsString| word == "--and" || word.as_encoded_bytes().starts_with(b"--and=");
+    if name != "acquire" || !words.iter().any(is_and) {
+        return None;
+    }
+    let hold = to_type("beadlock hold {} -- CMD", &[Part::Words(words.to_vec())]);
+    Some(format!(
+        "acquire claims one target; acquire each of them, or claim all at once for one command: {hold}"
+    ))
+}
+
+/// `hold -c 'cmd'`, as flock and sh have it.
+fn command_string(
+    before: &[OsString],
+    name: &OsString,
+    words: &[OsString],
+    command: &clap::Command,
+) -> Option<String> {
+    let at = words.iter().position(|word| word == "-c")?;
+    let (ours, string) = words.split_at_checked(at)?;
+    let (options, target) = split_options(ours, command);
+    let (target, more) = target.split_at_checked(target.len().min(1))?;
+    let (more, rest) = split_options(more, command);
+    if !["hold", "cycle", "update"]
+        .iter()
+        .any(|running| name == running)
+        || !rest.is_empty()
+    {
+        return None;
+    }
+    let ours = [before, std::slice::from_ref(name), options, target, more].concat();
+    let parts = [Part::Words(ours), Part::Words(string.to_vec())];
+    Some(did_you_mean("beadlock {} -- sh {}", &parts))
+}
+
+fn did_you_mean(template: &'static str, parts: &[Part<'_>]) -> String {
+    format!("did you mean: {}", to_type(template, parts))
 }
 
 /// The options of `command`, which is built, at the front of `words`, with their values, and the rest.
@@ -140,6 +234,56 @@ mod tests {
         for prefix in Scheme::ALL.map(Scheme::prefix) {
             let meant = format!("did you mean: beadlock hold {prefix}x -- make");
             assert_eq!(hint(&format!("hold {prefix}x make")), Some(meant));
+        }
+    }
+
+    #[test]
+    fn says_what_other_words_mean() {
+        for (line, expected) in [
+            ("unlock", "release"),
+            ("unlock .beads --id x", "release .beads --id x"),
+            ("lock", "acquire"),
+            ("-q lock src", "-q acquire src"),
+            ("run make -j4", "hold -- make -j4"),
+            ("exec -- make", "hold -- make"),
+            ("run", "hold -- CMD"),
+            ("run src make", "hold src -- make"),
+            ("hold -c ls", "hold -- sh -c ls"),
+            ("hold file:x -c ls", "hold file:x -- sh -c ls"),
+            (
+                "hold --wait 3 file:x -q -c ls",
+                "hold --wait 3 file:x -q -- sh -c ls",
+            ),
+            ("cycle -c ls", "cycle -- sh -c ls"),
+        ] {
+            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            let expected = format!("did you mean: beadlock {expected}");
+            assert_eq!(meant(&words), Some(expected), "{line}");
+        }
+        for (line, words) in [
+            (
+                "hold --wait -5 -- make",
+                "--wait -5: it cannot be below zero",
+            ),
+            ("wait --wait -1s", "--wait -1s: it cannot be below zero"),
+            (
+                "acquire .beads --and file:x",
+                "beadlock hold .beads --and file:x -- CMD",
+            ),
+        ] {
+            let typed: Vec<_> = line.split(' ').map(OsString::from).collect();
+            let said = meant(&typed).unwrap_or_default();
+            assert!(said.ends_with(words), "{line}: {said}");
+        }
+        for line in [
+            "hold -- sh -c x",
+            "hold -x",
+            "check .beads",
+            "hold -- make -5",
+            "hold a b -c x",
+        ] {
+            let typed: Vec<_> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(meant(&typed), None, "{line}");
         }
     }
 

@@ -76,7 +76,7 @@ pub struct CycleArgs {
     #[arg(long)]
     pub new_claim: bool,
     /// Exit with N instead of any code that is not the command's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::settings::arguments::own_exit_code())]
     pub own_exit_code: Option<u8>,
     /// The command and its arguments; it has BEADS_DIR and BEADLOCK_CYCLE
     #[arg(last = true, value_name = "CMD")]
@@ -174,14 +174,7 @@ fn cycle(
     let kill_after = settings::kill_after(None, environment)?;
     let command = Command::find(typed.command, environment.get("PATH"))?;
     if !typed.new_claim {
-        let anew = || {
-            anew(
-                "beadlock cycle --new-claim {} -- {}",
-                &target,
-                command.words(),
-            )
-        };
-        refuse_lost(&target, environment, anew)?;
+        refuse_without_its_claim(&target, &command, environment)?;
     }
     let audit = settings::audit(None, environment);
     let trail = target.trail(audit.as_deref(), (None, None), &common.request, talk)?;
@@ -241,6 +234,20 @@ fn cycle(
             &mut Report::default(),
         )
         .map(CycleOutcome::Ran)
+}
+
+fn refuse_without_its_claim(
+    target: &Target,
+    command: &Command,
+    environment: &Environment,
+) -> Result<(), Error> {
+    refuse_lost(target, environment, || {
+        anew(
+            "beadlock cycle --new-claim {} -- {}",
+            target,
+            command.words(),
+        )
+    })
 }
 
 /// Runs the cycle under its right in the fleet.

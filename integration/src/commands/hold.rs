@@ -3,7 +3,7 @@
 mod fleet;
 mod wanted;
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::Path, path::PathBuf, time::Duration};
 
 use beadlock_checker::internal::duration;
 use clap::Args;
@@ -95,6 +95,10 @@ pub fn run(typed: HoldArgs, environment: &Environment, common: &Common) -> End {
     let mut report = Report::default();
     let refused = typed
         .refuse_report(environment)
+        .and_then(|()| {
+            let may_touch = |file: &&Path| environment.remote().may_touch(file);
+            report::refuse_unwritable(report_file.as_deref().filter(may_touch))
+        })
         .inspect_err(|_| report_file = None);
     let stopped = refused
         .and_then(|()| {

@@ -56,7 +56,7 @@ pub struct UpdateArgs {
     #[arg(long, value_name = "N")]
     pub conflict_exit_code: Option<u8>,
     /// Exit with N instead of any code that is not the filter's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::settings::arguments::own_exit_code())]
     pub own_exit_code: Option<u8>,
     /// The filter and its arguments
     #[arg(last = true, value_name = "CMD")]

@@ -370,9 +370,9 @@ impl Stage<'_, '_> {
         {
             ended.lost = self.roll_back(running, steps, variables, step.as_deref());
         }
-        if let (false, Some(claim)) = (ended.left.is_empty(), self.claims.first()) {
-            self.talk
-                .warn(&claim.left_behind(&tree::names(&ended.left)));
+        let left = tree::without_upkeep(&ended.left);
+        if let (false, Some(claim)) = (left.is_empty(), self.claims.first()) {
+            self.talk.warn(&claim.left_behind(&tree::names(&left)));
         }
         Ok((ended, step))
     }

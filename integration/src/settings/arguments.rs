@@ -60,10 +60,10 @@ pub struct ClaimArgs {
     pub about: Option<String>,
     /// How long to wait for the holder of the lock [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s, for
     /// memory:DIR 5s, for file:PATH 30s]
-    #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait for the holder of the lock
-    #[arg(long, overrides_with = "wait")]
+    #[arg(long)]
     pub no_wait: bool,
     /// How long to wait for a sync cycle that is running [env: BEADLOCK_DRAIN] [default: 130s, with --no-wait 1s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
@@ -72,7 +72,7 @@ pub struct ClaimArgs {
     #[arg(long, value_name = "N")]
     pub conflict_exit_code: Option<u8>,
     /// Exit with N instead of every exit code that is not the command's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = own_exit_code())]
     pub own_exit_code: Option<u8>,
     /// Also take the lock of a holder that other facts than its PID prove dead: for a database or lock:PATH
     #[arg(long)]
@@ -106,6 +106,11 @@ impl ClaimArgs {
             own: self.own_exit_code,
         }
     }
+}
+
+/// A code in place of those of failures: 0 would hide them.
+pub fn own_exit_code() -> impl TypedValueParser<Value = u8> {
+    clap::value_parser!(u8).range(1..)
 }
 
 fn lock_dir() -> impl TypedValueParser<Value = OsString> {

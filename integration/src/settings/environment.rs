@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::{borrow::Cow, path::PathBuf};
 
-use beadlock_checker::internal::{database, target::Scheme};
+use beadlock_checker::internal::{database, escape::escaped, target::Scheme};
 
 use crate::{error::Error, output::talk::Terminal, settings::remote::Remote};
 
@@ -19,7 +19,75 @@ pub struct Environment {
     remote: Remote,
 }
 
+/// The variables that a command reads, or that it leaves for what it starts.
+const KNOWN: [&str; 31] = [
+    "BEADLOCK_ABOUT",
+    "BEADLOCK_AUDIT",
+    "BEADLOCK_BACKUPS",
+    "BEADLOCK_COLOR",
+    "BEADLOCK_COMPLETE",
+    "BEADLOCK_CYCLE",
+    "BEADLOCK_CYCLE_FLEET",
+    "BEADLOCK_DRAIN",
+    "BEADLOCK_FAILURE_STEP",
+    "BEADLOCK_FENCING_TOKEN",
+    "BEADLOCK_FILTER_TIMEOUT",
+    "BEADLOCK_FLEET_CONFIG",
+    "BEADLOCK_HELD_FLEET",
+    "BEADLOCK_HELD_ID",
+    "BEADLOCK_HELD_IDS",
+    "BEADLOCK_HELD_TARGET",
+    "BEADLOCK_HOLDER",
+    "BEADLOCK_HOLDER_VERSION",
+    "BEADLOCK_ID",
+    "BEADLOCK_JSON",
+    "BEADLOCK_KILL_AFTER",
+    "BEADLOCK_LOCK_DIR",
+    "BEADLOCK_ON_LOSS",
+    "BEADLOCK_PID",
+    "BEADLOCK_QUIET",
+    "BEADLOCK_RESULT_FILE",
+    "BEADLOCK_TARGET",
+    "BEADLOCK_UNTIL",
+    "BEADLOCK_UPDATE_IDS",
+    "BEADLOCK_WAIT",
+    "BEADLOCK_WARDS",
+];
+
+/// Those of our own scripts and tests, and of the agent, which names what it does not know itself.
+const ELSEWHERE: [&str; 4] = [
+    "BEADLOCK_AGENT_",
+    "BEADLOCK_BIN",
+    "BEADLOCK_SHARED",
+    "BEADLOCK_TEST_",
+];
+
 impl Environment {
+    /// A sentence for each variable that looks like one of ours and is not, with the name that may be meant.
+    pub fn unknown(&self) -> Vec<String> {
+        let names = self.variables.iter().filter_map(|(name, _)| name.to_str());
+        let is_unknown = |name: &&str| {
+            name.starts_with("BEADLOCK_")
+                && !KNOWN.contains(name)
+                && !ELSEWHERE.iter().any(|other| name.starts_with(other))
+        };
+        let sentence = |name: &str| {
+            let near = KNOWN
+                .into_iter()
+                .map(|known| (strsim::jaro(name, known), known));
+            let meant = near
+                .filter(|(nearness, _)| *nearness > 0.9)
+                .max_by(|one, other| one.0.total_cmp(&other.0))
+                .map(|(_, known)| format!("; did you mean ${known}?"));
+            let name = escaped(name);
+            format!(
+                "${name} is not a variable of beadlock{}",
+                meant.unwrap_or_default()
+            )
+        };
+        names.filter(is_unknown).map(sentence).collect()
+    }
+
     pub fn read() -> Self {
         Self {
             variables: std::env::vars_os().collect(),
@@ -225,6 +293,35 @@ pub fn boolean(text: &str) -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_variable_that_is_not_known_is_named_with_the_one_that_may_be_meant() {
+        let unknown = |name| Environment::of(&[(name, "x")]).unknown();
+        for (name, sentence) in [
+            (
+                "BEADLOCK_WIAT",
+                "$BEADLOCK_WIAT is not a variable of beadlock; did you mean $BEADLOCK_WAIT?",
+            ),
+            (
+                "BEADLOCK_HOLDERS",
+                "$BEADLOCK_HOLDERS is not a variable of beadlock; did you mean $BEADLOCK_HOLDER?",
+            ),
+            (
+                "BEADLOCK_XYZZY",
+                "$BEADLOCK_XYZZY is not a variable of beadlock",
+            ),
+        ] {
+            assert_eq!(unknown(name), [sentence]);
+        }
+        for name in KNOWN.into_iter().chain([
+            "BEADLOCK",
+            "BEADS_DIR",
+            "BEADLOCK_AGENT_JOBS",
+            "BEADLOCK_TEST_SCENE",
+        ]) {
+            assert!(unknown(name).is_empty(), "{name}");
+        }
+    }
 
     #[test]
     fn empty_is_unset() {

@@ -307,24 +307,6 @@ mod tests {
                 .0,
             seconds(120)
         );
-        assert_eq!(
-            hold(&["--wait", "2m", "--no-wait"], &[])
-                .unwrap()
-                .claim
-                .patience(Wait::DEFAULT)
-                .0,
-            Wait::No,
-            "the last one typed"
-        );
-        assert_eq!(
-            hold(&["--no-wait", "--wait", "2m"], &[])
-                .unwrap()
-                .claim
-                .patience(Wait::DEFAULT)
-                .0,
-            seconds(120),
-            "the last one typed"
-        );
         assert!(common(&[], &[("BEADLOCK_JSON", "1")]).json);
         assert!(!common(&["--json=no"], &[("BEADLOCK_JSON", "1")]).json);
     }

@@ -359,19 +359,30 @@ fn where_there_is_no_gate_it_is_said_once_and_nothing_is_removed() {
 }
 
 #[test]
-fn the_last_of_two_opposites_wins_and_the_error_names_the_database() {
+fn two_opposites_are_refused_and_the_environment_is_beaten_by_either() {
     let scene = crate::a_scene();
     scene.write_shell_lock("live", i64::from(std::process::id()), &this_host());
-    for (args, words) in [
+    for command in ["hold", "acquire", "update", "write", "append"] {
+        let args: &[&str] = match command {
+            "hold" => &["--wait", "1h", "--no-wait", "--", "true"],
+            "acquire" => &["--no-wait", "--wait=1"],
+            "update" => &["file:x", "--wait", "1", "--no-wait", "--", "true"],
+            _ => &["file:x", "--wait", "1", "--no-wait"],
+        };
+        let ended = scene.run(&[&[command], args].concat());
+        ended.expect(2, &["cannot be used with"]);
+    }
+    for (variable, args, words) in [
         (
-            ["--wait", "1h", "--no-wait"],
+            "1h",
+            ["--no-wait", "-v"],
             "did not wait; who and why: beadlock status .beads\n",
         ),
-        (["--no-wait", "--wait", "300ms"], "gave up after 300ms; "),
+        ("0", ["--wait", "300ms"], "gave up after 300ms; "),
     ] {
-        scene
-            .run(&[&["hold"], &args[..], &["--", "true"]].concat())
-            .expect(4, &[words]);
+        let mut command = scene.beadlock(&[&["hold"], &args[..], &["--", "true"]].concat());
+        command.env("BEADLOCK_WAIT", variable);
+        Running::apart(command).end().expect(4, &[words]);
     }
 }
 

@@ -1,9 +1,5 @@
 //! A claim over several steps, from a script as people write it: what is written down of it, and what a step says
 //! whose claim is gone.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "what careless tools do to a lock file"
-)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -129,7 +125,9 @@ fn after_heartbeats_a_release_is_a_release_and_rm_a_loss() {
 /// `acquire --detach`, then `then` as the steps of the job, each a shell of its own; the answer is what the last says.
 fn job(scene: &Scene, words: &str, then: &[&str]) -> Ended {
     script(scene, &format!("beadlock acquire -q --detach {words} >env")).expect(0, &[]);
-    then.iter().map(|then| step(scene, then)).last().unwrap()
+    let (last, before) = then.split_last().unwrap();
+    before.iter().for_each(|then| drop(step(scene, then)));
+    step(scene, last)
 }
 
 fn step(scene: &Scene, step: &str) -> Ended {
@@ -452,4 +450,145 @@ fn a_claim_for_a_shell_that_ends_soon_says_so() {
     until("it has ended", || scene.file("done").exists());
     child.wait().unwrap();
     assert_eq!(scene.read("err"), "");
+}
+
+/// Each is typed as the message says it.
+#[test]
+fn what_was_meant_is_said_and_works_as_typed() {
+    for (line, meant) in [
+        (
+            "hold file:x -c 'echo it; touch ran'",
+            "hold file:x -- sh -c 'echo it; touch ran'",
+        ),
+        ("hold -q -c 'touch ran'", "hold -q -- sh -c 'touch ran'"),
+        ("cycle -c 'touch ran'", "cycle -- sh -c 'touch ran'"),
+        ("run touch ran", "hold -- touch ran"),
+        ("exec .beads -- touch ran", "hold .beads -- touch ran"),
+        ("lock .beads", "acquire .beads"),
+    ] {
+        let scene = a_scene();
+        let refused = script(&scene, &format!("beadlock {line}")).expect(2, &[]);
+        let advice = format!("did you mean: beadlock {meant}");
+        assert_eq!(
+            refused.err.trim(),
+            format!("beadlock: error: {advice}"),
+            "{line}"
+        );
+        script(&scene, &format!("beadlock {meant}")).expect(0, &[]);
+        assert_eq!(scene.file("ran").exists(), line != "lock .beads", "{line}");
+    }
+    let scene = a_scene();
+    let refused = script(&scene, "beadlock acquire --and file:x .beads").expect(2, &[]);
+    let hold = refused.err.trim().rsplit_once(": ").unwrap().1;
+    assert_eq!(hold, "beadlock hold --and file:x .beads -- CMD");
+    script(&scene, &hold.replace("CMD", "touch ran")).expect(0, &[]);
+    assert!(scene.file("ran").exists());
+    let claimed = job(
+        &scene,
+        "",
+        &["beadlock unlock || test $? = 2 && beadlock release"],
+    );
+    claimed.expect(0, &["did you mean: beadlock release"]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_done() {
+    let scene = a_scene();
+    scene.write("file", "");
+    for (line, code, words) in [
+        (
+            "hold --wait -5 -- touch ran",
+            2,
+            "--wait -5: it cannot be below zero",
+        ),
+        ("wait --wait -1s", 2, "--wait -1s: it cannot be below zero"),
+        (
+            "acquire --detach --max-hold -5",
+            2,
+            "--max-hold -5: it cannot be below zero",
+        ),
+        (
+            "hold --own-exit-code 0 -- touch ran",
+            2,
+            "0 is not in 1..=255",
+        ),
+        (
+            "cycle --own-exit-code=0 -- touch ran",
+            2,
+            "0 is not in 1..=255",
+        ),
+        (
+            "update file:x --own-exit-code 0 -- touch ran",
+            2,
+            "0 is not in 1..=255",
+        ),
+        (
+            "hold --report nowhere/x -- touch ran",
+            1,
+            "the report nowhere/x cannot be written: no such file",
+        ),
+        (
+            "hold --report file/x -- touch ran",
+            1,
+            "the report file/x cannot be written: ",
+        ),
+        (
+            "hold --report .beads -- touch ran",
+            1,
+            "the report .beads cannot be written: ",
+        ),
+        (
+            "acquire --report nowhere/x",
+            1,
+            "the report nowhere/x cannot be written: no such file",
+        ),
+    ] {
+        let ended = script(&scene, &format!("beadlock {line}")).expect(code, &[words]);
+        assert!(!ended.err.contains("tip:"), "{ended:?}");
+        assert!(
+            !scene.file("ran").exists() && scene.names().is_empty(),
+            "{line}"
+        );
+    }
+    script(&scene, "beadlock hold --report new -- true; test -s new").expect(0, &[]);
+}
+
+#[test]
+fn a_variable_that_is_not_known_is_named_once() {
+    let scene = a_scene();
+    let hold = "BEADLOCK_WIAT=5 BEADLOCK_TEST_X=1 beadlock hold";
+    let ended = script(&scene, &format!("{hold} -- true")).expect(0, &[]);
+    let named =
+        "beadlock: $BEADLOCK_WIAT is not a variable of beadlock; did you mean $BEADLOCK_WAIT?\n";
+    assert_eq!(ended.err.matches(named).count(), 1, "{ended:?}");
+    assert_eq!(
+        ended.err.matches("is not a variable").count(),
+        1,
+        "{ended:?}"
+    );
+    assert_eq!(
+        script(&scene, &format!("{hold} -q -- true"))
+            .expect(0, &[])
+            .err,
+        ""
+    );
+}
+
+/// `git commit` leaves its upkeep behind each time.
+#[test]
+fn gits_upkeep_in_the_background_is_not_warned_of() {
+    let scene = a_scene();
+    let left = |name: &str| {
+        let command =
+            format!("exec -a {name} bash -c 'sleep 2; :' maintenance run --auto --detach");
+        scene.write(
+            "leave",
+            format!("({command}) >/dev/null 2>&1 &\nsleep 0.3\n"),
+        );
+        script(&scene, "beadlock hold -- bash leave")
+            .expect(0, &[])
+            .err
+    };
+    assert!(!left("git").contains("left processes behind"));
+    assert!(left("other").contains("left processes behind"));
 }

@@ -166,7 +166,7 @@ fn a_claim_over_several_commands(site: &Site) {
     assert_eq!(code, 9);
     is_error(&envelope, "LOCK_LOST", &[]);
     for is_released in [true, false] {
-        let (code, envelope) = site.json("release", &["--id", id]);
+        let (code, envelope) = site.json("release", &["--id", id, "--missing-ok"]);
         is_answer(&envelope);
         let data = &envelope["data"];
         assert_eq!(

@@ -142,7 +142,7 @@ fn what_acquire_prints_is_evaluated_to_the_target() {
         for shell in shells() {
             let mut command = scene.command(shell);
             let script = r#"claim=$("$1" -q acquire "$2") || exit; eval "$claim"; export BEADLOCK_ID
-                "$1" -q release "$BEADLOCK_TARGET" || exit; printf %s "$BEADLOCK_TARGET""#;
+                "$1" -q release "$BEADLOCK_TARGET" >/dev/null || exit; printf %s "$BEADLOCK_TARGET""#;
             command
                 .args(["-c", script, "sh"])
                 .arg(beadlock_tests::binaries::beadlock())
@@ -166,7 +166,7 @@ fn what_acquire_prints_is_evaluated_to_the_target() {
             command.arg(&dir);
             command
         });
-        let id = after(&printed.out, "BEADLOCK_ID=");
+        let id = after(&printed.out, "BEADLOCK_ID=").trim_matches('\'');
         let target = after(&printed.out, "BEADLOCK_TARGET=");
         let mut release = scene.beadlock(&["-q", "release", "--id", id]);
         release.env("BEADLOCK_TARGET", target);

@@ -129,3 +129,25 @@ fn the_tree_of_a_command_is_its_process_its_group_and_all_below() {
         );
     }
 }
+
+#[test]
+fn gits_upkeep_is_told_from_its_work() {
+    let is = |line: &str| is_upkeep(line.replace(' ', "\0").as_bytes());
+    for line in [
+        "git maintenance run --auto --quiet --detach",
+        "/usr/lib/git-core/git -c x=y -C dir maintenance run --auto",
+        "git gc --auto",
+    ] {
+        assert!(is(line), "{line}");
+    }
+    for line in [
+        "git gc",
+        "git push --auto",
+        "sh maintenance run --auto",
+        "git",
+        "",
+        "git -c",
+    ] {
+        assert!(!is(line), "{line}");
+    }
+}

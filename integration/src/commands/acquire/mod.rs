@@ -8,6 +8,7 @@ mod kernel;
 mod subject;
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::{
@@ -84,7 +85,9 @@ const MAX_HOLD: Duration = Duration::from_secs(6 * 60 * 60);
 pub fn run(typed: &AcquireArgs, environment: &Environment, common: &Common) -> End {
     let mut report = Report::default();
     let mut report_file = typed.claim.report.as_deref();
+    let may_touch = |file: &&Path| environment.remote().may_touch(file);
     let refused = refuse_report(report_file, typed.target.as_deref(), environment)
+        .and_then(|()| report::refuse_unwritable(report_file.filter(may_touch)))
         .inspect_err(|_| report_file = None);
     let settings = refused
         .and_then(|()| {

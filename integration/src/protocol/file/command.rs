@@ -29,10 +29,10 @@ pub struct OnFile {
     /// The file: file:PATH; it need not be there [env: BEADLOCK_TARGET]
     pub target: Option<OsString>,
     /// How long to wait for the holder of its lock [env: BEADLOCK_WAIT] [default: 30s]
-    #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait for the holder of its lock
-    #[arg(long, overrides_with = "wait")]
+    #[arg(long)]
     pub no_wait: bool,
     /// Add a JSON line to FILE for whatever happens to the lock [env: BEADLOCK_AUDIT]
     #[arg(long, value_name = "FILE")]

@@ -213,9 +213,10 @@ fn a_report_or_an_audit_that_cannot_be_is_said() {
         .run(&["acquire", "--audit", "link"])
         .expect(1, &["the audit file", "is a symbolic link"]);
     assert_eq!((ended.out.as_str(), scene.names().len()), ("", 0));
-    let ended = scene
-        .run(&["acquire", "--report", "link"])
-        .expect(0, &["failed to write the report link"]);
-    Printed::of(&ended);
+    let ended = scene.run(&["acquire", "--report", "link"]).expect(
+        1,
+        &["the report link cannot be written", "nothing is claimed"],
+    );
+    assert_eq!((ended.out.as_str(), scene.names().len()), ("", 0));
     assert!(!scene.file("elsewhere").exists());
 }
