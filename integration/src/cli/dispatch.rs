@@ -85,11 +85,17 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         })) => agent::watch::run(&address, interval, &common),
         Some(Command::Status(status::StatusArgs {
             agent: Some(address),
+            exit_code,
             ..
-        })) => agent::run(&address, &common),
-        Some(Command::Status(typed)) => {
-            status::run(&typed.targets, &typed.protocol, environment, talk).print(&common)
-        }
+        })) => agent::run(&address, exit_code, &common),
+        Some(Command::Status(typed)) => status::run(
+            &typed.targets,
+            status::StatusScope::LockAndSync,
+            &typed.protocol,
+            environment,
+            talk,
+        )
+        .print(&common),
         Some(Command::List(typed)) => list::run(&typed, environment, &common).print(&common),
         Some(Command::Log(typed)) => {
             let answers = log::run(&typed, environment, talk);
@@ -113,7 +119,14 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         Some(Command::Man(typed)) => man::run(&typed, &common),
         Some(Command::Completions(typed)) => completion::run(&typed, &common),
         None => {
-            let end = status::run(&[], &LookArgs::default(), environment, talk).print(&common);
+            let end = status::run(
+                &[],
+                status::StatusScope::LockAndSync,
+                &LookArgs::default(),
+                environment,
+                talk,
+            )
+            .print(&common);
             if end == End::Code(Exit::Done.code()) {
                 common
                     .talk
