@@ -29,8 +29,11 @@ impl Address {
             return Self::unix(Path::new(OsStr::from_bytes(path)));
         }
         let shown = escaped_path(Path::new(text));
-        let wrong =
-            || format!("{shown:?} is no address; examples: 127.0.0.1:9187, [::1]:9187, unix:PATH");
+        let wrong = || {
+            format!(
+                "{shown:?} is no address; examples: 127.0.0.1:9187, localhost:9187, [::1]:9187, unix:PATH"
+            )
+        };
         let text = text.to_str().ok_or_else(wrong)?;
         if let Some(port) = text.strip_prefix("localhost:") {
             let port = port.parse().map_err(|_| wrong())?;

@@ -15,7 +15,7 @@ use crate::error::{Code, Error};
 use crate::words::to_type;
 
 /// How long it may take in all. The agent itself gives up sooner.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// No answer is longer: 10,000 databases need a tenth.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -24,18 +24,18 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 ///
 /// # Errors
 /// When nobody answers there, or something else than the page: what to do.
-pub fn get(address: &Address, page: &'static str) -> Result<Vec<u8>, Error> {
+pub fn get(address: &Address, page: &'static str, patience: Duration) -> Result<Vec<u8>, Error> {
     let (to, from) = mpsc::channel();
     let asked = address.clone();
     // Beside: a socket with a full queue and one that drips would each keep a reader for ever.
     let asking = thread::Builder::new().spawn(move || to.send(exchange(&asked, page)));
-    let answer = match asking.map(|_| from.recv_timeout(PATIENCE)) {
+    let answer = match asking.map(|_| from.recv_timeout(patience)) {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => {
-            let seconds = PATIENCE.as_secs();
+            let seconds = patience.as_secs();
             let message =
                 format!("{address} does not answer within {seconds}s; is the agent stopped?");
-            return Err(Error::new(Code::Io, message).retry_after(PATIENCE));
+            return Err(Error::new(Code::Io, message).retry_after(patience));
         }
         Err(error) => Err(error),
     };

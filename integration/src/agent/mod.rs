@@ -1,9 +1,11 @@
 //! `beadlock status --agent ADDR`: what a running agent says of its databases (docs/design.md#looking).
 
-mod client;
+pub mod client;
 pub mod ending;
 pub mod report;
 pub mod watch;
+
+use std::time::Duration;
 
 use beadlock_checker::internal::address::Address;
 use serde::Deserialize;
@@ -16,22 +18,38 @@ use crate::output::answers::{conclude, ended, print_answer};
 use self::report::AgentStatus;
 
 /// Asks the agent that listens at this address, and prints what it says: a table, or the envelope with its own JSON.
-pub fn run(address: &Address, common: &Common) -> End {
-    match look(address) {
-        Ok((status, said)) => ended(
-            print_answer(common, said, None, || status.text(&common.talk)),
-            Exit::Done.code(),
-        ),
-        Err(error) => conclude(common, Err((End::Code(Exit::Failed.code()), error))),
+///
+/// With `has_exit_code` the code says how the databases fare ([`AgentStatus::exit`]); no answer is 5.
+pub fn run(address: &Address, has_exit_code: bool, common: &Common) -> End {
+    match look(address, client::PATIENCE) {
+        Ok((status, said)) => {
+            let exit = if has_exit_code {
+                status.exit()
+            } else {
+                Exit::Done
+            };
+            ended(
+                print_answer(common, said, None, || status.text(&common.talk)),
+                exit.code(),
+            )
+        }
+        Err(error) => {
+            let exit = if has_exit_code {
+                Exit::Unreadable
+            } else {
+                Exit::Failed
+            };
+            conclude(common, Err((End::Code(exit.code()), error)))
+        }
     }
 }
 
-/// What the agent says that listens there, and its own JSON.
+/// What the agent says that listens there, and its own JSON. It has so long to answer.
 ///
 /// # Errors
 /// When none answers there.
-pub fn look(address: &Address) -> Result<(AgentStatus, Value), Error> {
-    let body = client::get(address, "/status")?;
+pub fn look(address: &Address, patience: Duration) -> Result<(AgentStatus, Value), Error> {
+    let body = client::get(address, "/status", patience)?;
     let no_agent = |why: serde_json::Error| {
         let message = format!(
             "what answers at {address} is not a beadlock-agent of this version: {why}; is the address right?"

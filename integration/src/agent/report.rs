@@ -8,6 +8,7 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use serde::Deserialize;
 
+use crate::error::Exit;
 use crate::output::table::{Side, Table, common_directory, fitted, terminal_width};
 use crate::output::talk::Talk;
 use crate::words::counted;
@@ -81,6 +82,19 @@ pub struct LockSummary {
 pub const TROUBLE: [&str; 5] = ["not_serving", "failed", "skipped", "local_only", "behind"];
 
 impl AgentStatus {
+    /// How the databases fare, for a probe: 1 for one whose work does not arrive, and for a state of a newer agent; else
+    /// 4 for one that is skipped.
+    pub fn exit(&self) -> Exit {
+        let is_there = |word: &str| self.states.get(word).is_some_and(|count| *count > 0);
+        let fine = ["skipped", "starting", "idle", "synced"];
+        let fails = |(word, count): (&String, &u64)| *count > 0 && !fine.contains(&word.as_str());
+        match self.states.iter().any(fails) {
+            true => Exit::Failed,
+            false if is_there("skipped") => Exit::Conflict,
+            false => Exit::Done,
+        }
+    }
+
     /// A line about the agent, one for each database in trouble, the worst first, and one for all others.
     pub fn text(&self, talk: &Talk) -> String {
         self.text_in(terminal_width(), talk.is_verbose())
@@ -244,6 +258,33 @@ mod tests {
             1,
             "its own line instead"
         );
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_worst() {
+        let exit = |states: &[(&str, u64)]| {
+            let mut status = status();
+            let states = states.iter();
+            status.states = states
+                .map(|(word, count)| ((*word).to_owned(), *count))
+                .collect();
+            status.exit().code()
+        };
+        assert_eq!(exit(&[]), 0);
+        assert_eq!(
+            exit(&[("failed", 0), ("synced", 3), ("idle", 1), ("starting", 1)]),
+            0
+        );
+        assert_eq!(exit(&[("skipped", 1), ("synced", 3)]), 4);
+        for word in [
+            "failed",
+            "not_serving",
+            "local_only",
+            "behind",
+            "of a newer agent",
+        ] {
+            assert_eq!(exit(&[(word, 1), ("skipped", 1)]), 1, "{word}");
+        }
     }
 
     #[test]

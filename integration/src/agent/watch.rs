@@ -31,7 +31,7 @@ pub fn run(address: &Address, every: Duration, common: &Common) -> End {
     let ended = EndFlag::new();
     let mut watched = WatchedAgent::default();
     loop {
-        let lines = match super::look(address) {
+        let lines = match super::look(address, super::client::PATIENCE) {
             Ok((status, _)) => watched.heard(&status),
             Err(error) => watched.lost(&error.to_string()),
         };

@@ -66,6 +66,11 @@ fn do_what_is_typed(words: &[OsString]) -> End {
             hint.unwrap_or_else(|| format!("no command; type: beadlock {name} -- CMD [ARG…]"));
         return misused(Error::usage(message), own, words, &common);
     }
+    let without_json = cli.command.as_ref().and_then(Command::without_json);
+    if let Some(name) = without_json.filter(|_| cli.common.json == Some(true)) {
+        let message = format!("{name} has no JSON, it prints text alone; leave --json out");
+        return misused(Error::usage(message), own, words, &common);
+    }
     environment
         .unknown()
         .into_iter()
@@ -97,17 +102,23 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         })) => agent::watch::run(&address, interval, &common),
         Some(Command::Status(status::StatusArgs {
             agent: Some(address),
+            exit_code,
             ..
-        })) => agent::run(&address, &common),
+        })) => agent::run(&address, exit_code, &common),
         Some(Command::Status(status::StatusArgs {
             id: Some(id),
             targets,
             protocol,
             ..
         })) => status::run_id(&targets, &id, &protocol, environment, talk).print(&common),
-        Some(Command::Status(typed)) => {
-            status::run(&typed.targets, &typed.protocol, environment, talk).print(&common)
-        }
+        Some(Command::Status(typed)) => status::run(
+            &typed.targets,
+            status::StatusScope::LockAndSync,
+            &typed.protocol,
+            environment,
+            talk,
+        )
+        .print(&common),
         Some(Command::List(typed)) => list::run(&typed, environment, &common).print(&common),
         Some(Command::Log(typed)) => {
             let answers = log::run(&typed, environment, talk);
@@ -131,7 +142,14 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         Some(Command::Man(typed)) => man::run(&typed, &common),
         Some(Command::Completions(typed)) => completion::run(&typed, &common),
         None => {
-            let end = status::run(&[], &LookArgs::default(), environment, talk).print(&common);
+            let end = status::run(
+                &[],
+                status::StatusScope::LockAndSync,
+                &LookArgs::default(),
+                environment,
+                talk,
+            )
+            .print(&common);
             if end == End::Code(Exit::Done.code()) {
                 common
                     .talk

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::claim::target::Target;
 use crate::error::{Code, Error, Exit};
 use crate::explain::{explanation::Explanation, observed::Observed, seen::Seen};
+use crate::log::sync::SyncSight;
 use crate::output::answers::{Answers, each, not_written};
 use crate::output::table::{fitted, terminal_width};
 use crate::output::{talk::Talk, talk::print};
@@ -26,11 +27,13 @@ use crate::settings::environment::Environment;
 const EXAMPLES: &str = "\
 Examples:
   beadlock status
-  beadlock status --agent unix:agent.sock";
+  beadlock status --agent unix:agent.sock
+  beadlock status --agent localhost:9187 --exit-code -q   # for a probe, or cron";
 
 const EXITS: &str = "\
-status changes nothing. It exits with 0 when it could look, whatever it found; with --id \
-only while that claim stands, else with 9.";
+status changes nothing. It exits with 0 when it could look, whatever it found; with --id only while that claim
+stands, else with 9. With --exit-code: 0 all is well, 1 a database fails, is not served, or has commits that are not
+at their place, 4 one is skipped, 5 no agent answers.";
 
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
@@ -43,10 +46,15 @@ pub struct StatusArgs {
     /// Exit with 0 while the claim with this id stands, else with 9; of one target
     #[arg(long, value_name = "ID", conflicts_with_all = ["raw", "agent"])]
     pub id: Option<String>,
-    /// Ask the agent that listens at ADDR how all its databases fare: IP:PORT, or unix:PATH
+    /// Ask the agent that listens at ADDR how all its databases fare: IP:PORT, localhost:PORT,
+    /// or unix:PATH
     #[arg(long, value_name = "ADDR", value_parser = address(),
           conflicts_with_all = ["raw", "targets", "stale_after", "stale_after_remote"])]
     pub agent: Option<Address>,
+    /// With --agent: exit with 0 when all is well, 1 when one fails or is not served, 4 when one is skipped, 5 when no
+    /// agent answers
+    #[arg(long, requires = "agent", conflicts_with = "watch")]
+    pub exit_code: bool,
     /// Print what changes, a line each, until a signal ends it
     #[arg(long, requires = "agent", conflicts_with = "json")]
     pub watch: bool,
@@ -62,16 +70,25 @@ fn address() -> impl TypedValueParser<Value = Address> {
     OsStringValueParser::new().try_map(|text| Address::parse(&text))
 }
 
+/// What to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusScope {
+    Lock,
+    /// Of a database its sync, too.
+    LockAndSync,
+}
+
 /// Looks at every target; one that cannot be answered does not stop the others.
 pub fn run(
     targets: &[OsString],
+    scope: StatusScope,
     protocol: &LookArgs,
     environment: &Environment,
     talk: &Talk,
 ) -> Answers {
     let mut answers = Answers::default();
     for target in each(targets) {
-        match seen(target, protocol, environment, talk) {
+        match seen(target, scope, protocol, environment, talk) {
             Ok((data, text)) => answers.add(Exit::Done, data, &fitted(&text, terminal_width())),
             Err(error) => answers.failed(error),
         }
@@ -92,7 +109,8 @@ pub fn run_id(
         answers.failed(Error::usage("--id is of one claim, and so of one target"));
         return answers;
     }
-    let mut answers = run(targets, protocol, environment, talk);
+    let scope = StatusScope::LockAndSync;
+    let mut answers = run(targets, scope, protocol, environment, talk);
     if answers.errors.is_empty() {
         let named = targets.first().map(OsString::as_os_str);
         match resolve(named, environment, Acceptance::Any)
@@ -123,6 +141,7 @@ fn claim_of(id: &str, target: &Target, environment: &Environment) -> Option<Stri
 
 fn seen(
     target: Option<&OsStr>,
+    scope: StatusScope,
     protocol: &LookArgs,
     environment: &Environment,
     talk: &Talk,
@@ -149,7 +168,31 @@ fn seen(
         Seen::brief
     };
     let (data, text) = (seen.json(&explanation), text(&seen, &explanation, talk));
-    Ok(with_fleet(&seen.target, (data, text), environment))
+    let answer = match scope {
+        StatusScope::Lock => (data, text),
+        StatusScope::LockAndSync => with_sync(&seen, (data, text), talk),
+    };
+    Ok(with_fleet(&seen.target, answer, environment))
+}
+
+/// With what the agent of a database says of its sync, else its log.
+fn with_sync(seen: &Seen, (mut data, text): (Value, String), talk: &Talk) -> (Value, String) {
+    if !seen.target.has_cycles() {
+        return (data, text);
+    }
+    let sync = SyncSight::of(seen.target.dir());
+    let line = sync.as_ref().and_then(|sync| sync.line(talk));
+    if let (Some(object), Some(sync)) = (data.as_object_mut(), sync) {
+        object.insert("sync".to_owned(), sync.json());
+    }
+    // What to type comes last.
+    let (above, next) = match text.rfind("  next: ") {
+        Some(at) => text.split_at(at),
+        None => (text.as_str(), ""),
+    };
+    let line = line.map(|line| format!("  {line}\n")).unwrap_or_default();
+    let text = format!("{above}{line}{next}");
+    (data, text)
 }
 
 /// With what the fleet of a database says of it.

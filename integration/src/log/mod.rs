@@ -6,6 +6,7 @@
 //! report/    timelines to an answer, as text and as JSON
 //! html/      timelines to a page that a browser shows
 //! here.rs    the lock that lies there now
+//! sync.rs    how the sync of one database fares, by its agent or its log
 //! tail.rs    a log that grows, for top
 //! window.rs  --since and --until
 //! ```
@@ -14,6 +15,7 @@ mod here;
 mod html;
 pub mod parse;
 mod report;
+pub mod sync;
 pub mod tail;
 mod timeline;
 mod window;

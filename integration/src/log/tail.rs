@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::internal::agent_process::AgentProcess;
 use beadlock_checker::internal::log_line::Event as Line;
 use beadlock_checker::internal::regular::{self, Links};
 
@@ -16,6 +17,12 @@ use super::window::LogWindow;
 
 /// So much of a log is read at first: its end.
 const FIRST: u64 = 4 * 1024 * 1024;
+
+/// The same for one look.
+const LOOK: u64 = 1024 * 1024;
+
+/// So much of the beginning of a long log is read for the names of its daemon and its address.
+const HEAD: usize = 1024;
 
 /// One read.
 const CHUNK: usize = 64 * 1024;
@@ -50,6 +57,8 @@ pub struct LogTail {
     partial: Vec<u8>,
     log: LogTimeline,
     has_begun: bool,
+    /// So much is read at first: the end, after the head.
+    first: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +78,21 @@ impl LogTail {
             partial: Vec::new(),
             log,
             has_begun: false,
+            first: FIRST,
         }
+    }
+
+    /// For one look: of a long log less is read, and the processes of its daemons are asked for.
+    pub fn looking(path: &Path) -> Self {
+        let mut tail = Self::new(path);
+        tail.first = LOOK;
+        tail.log = tail.log.asking(AgentProcess::state);
+        tail
+    }
+
+    /// Gives what was read, and the path of the log.
+    pub fn into_timeline(self) -> (PathBuf, LogTimeline) {
+        (self.path, self.log)
     }
 
     /// Reads what has come since. Returns whether there is a log that can be read.
@@ -77,13 +100,20 @@ impl LogTail {
         let Some((mut file, inode, length)) = opened(&self.path) else {
             return false;
         };
+        let mut head = vec![0; HEAD];
+        if !self.has_begun
+            && length > self.first
+            && let Ok(count) = file.read(&mut head)
+        {
+            self.take_head(&head[..count]);
+        }
         let before = self.reached;
         let same = before.filter(|before| before.inode == inode && before.offset <= length);
         let mut reached = same.unwrap_or_else(|| {
-            let offset = if self.has_begun {
+            let offset = if self.has_begun && before.is_some() {
                 0
             } else {
-                length.saturating_sub(FIRST)
+                length.saturating_sub(self.first)
             };
             Reached {
                 inode,
@@ -103,6 +133,15 @@ impl LogTail {
         self.take_in(&mut file, &mut reached);
         self.reached = Some(reached);
         true
+    }
+
+    /// The header of a long log, and where its daemon listens; of the lines below nothing is known.
+    fn take_head(&mut self, head: &[u8]) {
+        self.log.begin(head);
+        self.has_begun = true;
+        for line in head.split(|byte| *byte == b'\n').take(2) {
+            self.log.add_line(line, false);
+        }
     }
 
     fn take_in(&mut self, file: &mut File, reached: &mut Reached) {

@@ -11,8 +11,13 @@ use crate::words::{Part, to_type};
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
 
-/// The states, the worst first: those of an agent, and those of a lock that no agent was asked about.
-const RANKS: [&str; 12] = [
+/// The states, the worst first: those of an agent that does not run, those of an agent, and those of a lock that no
+/// agent was asked about.
+const RANKS: [&str; 16] = [
+    "stopped",
+    "gone",
+    "halted",
+    "silent",
     "not_serving",
     "failed",
     "unreadable",
@@ -116,7 +121,25 @@ impl TopRow {
         row.take_in(look);
         row.next = row.next.filter(|_| row.state != "free");
         row.state_ms = row.held_ms;
+        row.take_in_sync(&look.seen["sync"]);
         row
+    }
+
+    /// A database that nobody claims is in the state of its sync, where that is in trouble or not known.
+    fn take_in_sync(&mut self, sync: &Value) {
+        let text = |name: &str| sync[name].as_str().map(|text| escaped(text).to_string());
+        let is_of_lock = !matches!(self.state.as_str(), "free" | "stale");
+        let Some(state) = text("state").filter(|_| !is_of_lock && sync["syncing"] != true) else {
+            return;
+        };
+        self.state = match state.as_str() {
+            "failing" => "failed".to_owned(),
+            "started" | "unknown" => return,
+            _ => state,
+        };
+        self.state_ms = sync["for_ms"].as_u64();
+        self.why = text("message");
+        self.next = text("next").or(self.next.take());
     }
 
     /// Adds what the lock itself shows.
@@ -165,7 +188,7 @@ impl TopRow {
     pub fn cell(&self) -> HistoryCell {
         match self.state.as_str() {
             _ if self.is_old => HistoryCell::Unknown,
-            "not_serving" | "failed" => HistoryCell::Failed,
+            "stopped" | "gone" | "halted" | "not_serving" | "failed" => HistoryCell::Failed,
             "unreadable" => HistoryCell::Unreadable,
             "skipped" | "held" => HistoryCell::Held,
             "local_only" | "behind" => HistoryCell::NotPushed,

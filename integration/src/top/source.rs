@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::row::LocalLook;
 use crate::agent::{self, report::AgentStatus};
-use crate::commands::status;
+use crate::commands::status::{self, StatusScope};
 use crate::log::parse::time::LogTime;
 use crate::log::tail::LogTail;
 use crate::output::{answers::Answers, talk::Talk};
@@ -63,7 +63,7 @@ pub fn ask_agent(
 ) {
     let ask = move || {
         loop {
-            let heard = agent::look(&address)
+            let heard = agent::look(&address, agent::client::PATIENCE)
                 .map(|(status, _)| status)
                 .map_err(|error| error.to_string());
             if to.send(TopUpdate::Agent(place, heard)).is_err() || !waits(&wake, every) {
@@ -112,12 +112,15 @@ fn looks(
     let (names, cells, seconds) = {
         let looked_at = locked(looked_at);
         let directories = looked_at.directories.iter().take(LOOKED_AT);
-        let directories =
-            directories.map(|(dir, has_lock)| (dir.clone().into_os_string(), *has_lock));
+        // Of these the agent says how they fare.
+        let directories = directories.map(|(dir, has_lock)| {
+            let scope = has_lock.then_some(StatusScope::Lock);
+            (dir.clone().into_os_string(), scope)
+        });
         let named = looked_at
             .targets
             .iter()
-            .map(|target| (target.clone(), true));
+            .map(|target| (target.clone(), Some(StatusScope::LockAndSync)));
         (
             named.chain(directories).collect::<Vec<_>>(),
             looked_at.cells,
@@ -127,15 +130,16 @@ fn looks(
     let to = LogTime::now();
     let from = LogTime(to.0.saturating_sub_unsigned(seconds.saturating_mul(1000)));
     let begun = Instant::now();
-    let look = |(name, has_lock): (OsString, bool)| {
-        let answers = match has_lock {
-            true => status::run(
+    let look = |(name, scope): (OsString, Option<StatusScope>)| {
+        let answers = match scope {
+            Some(scope) => status::run(
                 std::slice::from_ref(&name),
+                scope,
                 &LookArgs::default(),
                 environment,
                 talk,
             ),
-            false => Answers::default(),
+            None => Answers::default(),
         };
         let error = answers.errors.first().map(ToString::to_string);
         // Where nobody can look, a log might hang, too. Of many logs each round begins some.

@@ -12,6 +12,7 @@ mod killed_at_once;
 mod log_report;
 mod namespaces;
 mod odd;
+mod on_call;
 mod orphans;
 mod prometheus;
 mod resume;

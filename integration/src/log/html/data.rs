@@ -3,7 +3,8 @@
 //! `{"from","to","words":[…],"logs":[{"runs","databases"}]}`. Times are Unix seconds. Words are places in `words`;
 //! -1 is no word.
 //! - `runs`: `[from, length, end, words]` of each daemon.
-//! - `databases`: `{"id","name","cycles","claims","states","gaps","marks"}`.
+//! - `databases`: `{"id","name","cycles","claims","states","gaps","marks","dropped"}`; `dropped` is how many of the
+//!   earliest claims are left out.
 //!   - `cycles`: `{"d","l","k","n","w"}`: seconds since the start of the one before, lengths, a digit each for how it
 //!     ended ([`CycleEnd`]); where a run has several cycles their number, and where there are words these, by place.
 //!   - `claims`: `[from, length, kind, holder, skips, end, words]`; kind 0 is held, 1 unreadable, 2 busy.
@@ -164,7 +165,7 @@ fn database_json(
     let marks: Vec<Value> = marks.collect();
     json!({
         "id": database.id, "name": database.title, "claims": claims, "states": states, "gaps": gaps, "marks": marks,
-        "cycles": cycles(&joined(spans.cycles.clone(), runs), range, words),
+        "dropped": spans.dropped.streaks, "cycles": cycles(&joined(spans.cycles.clone(), runs), range, words),
     })
 }
 

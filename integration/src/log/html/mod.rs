@@ -239,6 +239,9 @@ fn section(database: &HtmlDatabase<'_>) -> String {
         markup(title),
         markup(&timeline.cycles_text(*end)),
     );
+    if let Some(words) = dropped(timeline) {
+        let _ = writeln!(text, "<p class=\"figures\">{}</p>", markup(&words));
+    }
     let tables = format!(
         "{}{}",
         holders(timeline),
@@ -249,6 +252,28 @@ fn section(database: &HtmlDatabase<'_>) -> String {
     }
     text += "<details class=\"list needs-script\" hidden><summary>As a list</summary></details>\n</section>\n";
     text
+}
+
+/// What the timeline does not show of a very long log.
+fn dropped(timeline: &DatabaseTimeline) -> Option<String> {
+    let spans = &timeline.spans;
+    let lists = [
+        (spans.dropped.streaks, spans.streaks.len(), "claims"),
+        (spans.dropped.states, spans.states.len(), "states"),
+        (spans.dropped.marks, spans.marks.len(), "notices"),
+    ];
+    let shown: Vec<String> = lists
+        .iter()
+        .filter(|(dropped, ..)| *dropped > 0)
+        .map(|(dropped, kept, what)| format!("the last {kept} {what} of {}", dropped + kept))
+        .collect();
+    (!shown.is_empty()).then(|| {
+        format!(
+            "The timeline shows {}; the table of holders has all of them while the whole range is shown. For those \
+             before: beadlock log --html --until T",
+            shown.join(", ")
+        )
+    })
 }
 
 fn table(

@@ -50,7 +50,7 @@
     const runs = log.runs.map(([from, span, end, text]) => ({ kind: 'run', from, to: from + span, end, words: word(text) }));
     for (const claim of claims) if (claim.of === 'held') totals.set(claim.who, (totals.get(claim.who) || 0) + claim.to - claim.from + 1);
     const section = document.getElementById(raw.id);
-    databases.push({ name: raw.name, section, cycles, claims, states, gaps, marks, runs, drawn: '', here: -1, listed: [] });
+    databases.push({ name: raw.name, dropped: raw.dropped, section, cycles, claims, states, gaps, marks, runs, drawn: '', here: -1, listed: [] });
   }));
   const order = [...totals.entries()].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
   const colours = new Map(order.map(([name], i) => [name, 'h' + Math.min(i, 7)]));
@@ -202,6 +202,9 @@
   const holders = (db) => {
     const body = db.section.querySelector('table.holders tbody');
     if (!body) return;
+    /* Of a very long log the earliest claims are in these rows alone. */
+    db.rows = db.rows || [...body.children].map((row) => row.cloneNode(true));
+    if (db.dropped && view.from <= all.from && view.to >= all.to) { body.replaceChildren(...db.rows); return; }
     const rows = new Map();
     for (const claim of inView(db.claims)) {
       if (claim.of !== 'held') continue;

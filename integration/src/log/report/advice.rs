@@ -134,7 +134,7 @@ impl AnswerContext<'_> {
     pub fn for_held(&self, streak: &SkipStreak) -> Vec<NextCommand> {
         let status = self.on_target(
             "beadlock status {}",
-            "whether the lock is still there, and what to do about it",
+            "whether the lock is still there, and its holder alive",
         );
         let mut next = vec![status];
         if self.timeline.is_event_driven() {

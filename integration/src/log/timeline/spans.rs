@@ -66,6 +66,14 @@ pub enum MarkKind {
     Notice,
 }
 
+/// How many spans are not kept. The counts of a timeline have them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DroppedSpans {
+    pub streaks: usize,
+    pub states: usize,
+    pub marks: usize,
+}
+
 /// The spans of one database, each list in the order of its ends.
 #[derive(Debug, Default)]
 pub struct LogSpans {
@@ -74,6 +82,8 @@ pub struct LogSpans {
     pub streaks: Vec<PastStreak>,
     pub states: Vec<StateSpan>,
     pub marks: Vec<LogMark>,
+    /// How many of the earliest were dropped.
+    pub dropped: DroppedSpans,
     /// What the open cycle has done so far.
     steps: Vec<String>,
 }
@@ -83,6 +93,7 @@ impl LogSpans {
     pub fn forget(&mut self, from: LogTime) {
         self.cycles.retain(|run| run.to >= from);
         self.streaks.clear();
+        self.dropped = DroppedSpans::default();
         self.states
             .retain(|span| span.to.is_none_or(|to| to >= from));
         self.marks.retain(|mark| mark.at >= from);
@@ -112,7 +123,7 @@ impl LogSpans {
     }
 
     pub fn streak(&mut self, past: PastStreak) {
-        push(&mut self.streaks, past);
+        self.dropped.streaks += push(&mut self.streaks, past);
     }
 
     /// The streaks in which the lock could not be checked, the oldest first.
@@ -132,7 +143,7 @@ impl LogSpans {
             }
             last.to = Some(since.max(last.from));
         }
-        push(
+        self.dropped.states += push(
             &mut self.states,
             StateSpan {
                 from: since,
@@ -151,7 +162,7 @@ impl LogSpans {
     }
 
     pub fn mark(&mut self, at: LogTime, kind: MarkKind, words: &str) {
-        push(
+        self.dropped.marks += push(
             &mut self.marks,
             LogMark {
                 at,
@@ -162,12 +173,12 @@ impl LogSpans {
     }
 }
 
-/// Adds to a list; of very many the latest half is kept.
-fn push<T>(list: &mut Vec<T>, one: T) {
-    if list.len() == KEPT {
-        list.drain(..KEPT / 2);
-    }
+/// Adds to a list; of very many the latest half is kept. Returns how many were dropped.
+fn push<T>(list: &mut Vec<T>, one: T) -> usize {
+    let dropped = if list.len() == KEPT { KEPT / 2 } else { 0 };
+    list.drain(..dropped);
     list.push(one);
+    dropped
 }
 
 /// Joins neighbours that ended alike until at most `limit` are left, or nothing more can be joined.

@@ -137,8 +137,10 @@ fn a_container_that_lives_and_one_that_is_gone() {
             .as_i64()
             .unwrap();
         namespace = fs::File::open(format!("/proc/{here}/ns/pid")).ok();
-        seen.says(&[&format!("PID {here} (sleep 300) here")])
-            .next(&format!("ps -fp {here}"), &by_hand(record));
+        seen.says(&[&format!("PID {here} (sleep 300) here")]).next(
+            &format!("ps -o pid,stat,etime,args -p {here}"),
+            &by_hand(record),
+        );
         let mut other = record.clone();
         other["pid"] = 30_000.into();
         let text = fs::read(scene.lock()).unwrap();

@@ -27,3 +27,32 @@ fn a_page_is_for_a_file_and_not_for_json() {
         .run(&["log", "--html", "none.log"])
         .expect(1, &["none.log"]);
 }
+
+#[test]
+fn of_a_very_long_log_the_page_says_what_it_leaves_out() {
+    let scene = crate::a_scene();
+    let lines: Vec<String> = (0..21_000)
+        .flat_map(|number| {
+            let at = format!(
+                "{:02}:{:02}:{:02}",
+                number / 3600,
+                number / 60 % 60,
+                number % 60
+            );
+            [
+                format!("[2026-02-01 {at}] Skipping database (locked by make)"),
+                format!("[2026-02-01 {at}] Resumed after 1 skip in 1s"),
+                format!("[2026-02-01 {at}] Starting sync cycle..."),
+                format!("[2026-02-01 {at}] Sync cycle complete"),
+            ]
+        })
+        .collect();
+    std::fs::write(scene.file("x.log"), lines.join("\n") + "\n").unwrap();
+    let page = scene.run(&["log", "--html", "x.log"]).expect(0, &[]).out;
+    let left_out = "The timeline shows the last 11000 claims of 21000";
+    assert!(page.contains(left_out), "it says how many");
+    assert!(
+        page.contains("<td class=\"n\">21000</td>"),
+        "the sums are of all"
+    );
+}

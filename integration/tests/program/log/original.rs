@@ -209,7 +209,7 @@ fn silence_in_event_mode_is_neither_well_nor_a_gap() {
     let (text, database) = reported(&scene, &[&START[..], &later].concat(), "16:00:01");
     let silent = "Silent since 2026-02-01 14:00:01 UTC (2h): bd's daemon writes only when something changes (event mode), so \
                   either nothing has, or it was killed\n  type: bd daemon --status   (whether the daemon lives)\n        \
-                  bd daemon --start   (when it does not)\n";
+                  bd daemon --start   (once it is gone: starts it again)\n";
     assert!(text.contains(silent), "{text}");
     assert_eq!(
         (&database["answer"]["syncing"], &database["gaps"]["list"]),

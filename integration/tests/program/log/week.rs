@@ -257,7 +257,6 @@ fn the_answer_comes_first_and_fits_a_terminal() {
         "once in the answer, once over the tables: {text}"
     );
     for words in [
-        "beadlock break .beads --holder make --even-if-live",
         "pid_alive: its process lives",
         ".beads/daemon.log and 2 older files: ",
         "cycles: ",

@@ -1,6 +1,27 @@
 use super::*;
 
 #[test]
+fn which_process_an_agent_is_stands_in_its_header_and_its_start() {
+    let agent = "beadlock-agent 0.1.0, PID 77, host ci-3, start 9, boot b, PID namespace pid:[1]";
+    let lines = [
+        format!("{agent}, times in UTC"),
+        format!("Agent started: {agent}"),
+    ];
+    for line in lines {
+        let (DaemonEvent::Header(id) | DaemonEvent::Started(id)) = DaemonEvent::parse(&line, None)
+        else {
+            panic!("{line}");
+        };
+        assert_eq!((id.pid, id.host.as_deref()), (Some(77), Some("ci-3")));
+        assert!(id.process.is_some_and(|process| process.is_marked()));
+    }
+    let other =
+        format!("Served already by {agent}; one agent is enough: stop this one, or type: kill 77");
+    let event = DaemonEvent::parse(&other, Some(LogWriter::Agent));
+    assert_eq!(event, DaemonEvent::Notice);
+}
+
+#[test]
 fn the_lines_of_the_agent() {
     let me = || {
         let program = "beadlock-agent 0.1.0".to_owned();
@@ -9,6 +30,7 @@ fn the_lines_of_the_agent() {
             pid: Some(77),
             host: Some("ci-3".to_owned()),
             database: None,
+            process: AgentProcess::parse("beadlock-agent 0.1.0, PID 77, host ci-3"),
         }
     };
     let since = LogTime::parse("2026-11-25T15:55:57Z");
@@ -215,6 +237,10 @@ fn the_lines_of_the_agent() {
             DaemonEvent::Notice,
         ),
         ("Listening at 127.0.0.1:1", DaemonEvent::Notice),
+        (
+            "Served already by beadlock-agent 0.1.0, PID 7, host h; one agent is enough: x",
+            DaemonEvent::Notice,
+        ),
         (
             "Merged 3 records in .beads/issues.jsonl",
             DaemonEvent::Notice,
