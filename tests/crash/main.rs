@@ -351,7 +351,9 @@ impl Case {
         let told = fs::read_to_string(scene.path().join("told")).unwrap_or_default();
         if let Some(id) = told
             .lines()
-            .find_map(|line| line.strip_prefix("BEADLOCK_ID="))
+            .filter(|line| !line.starts_with("unset"))
+            .find_map(|line| Some(line.split_once("BEADLOCK_ID=")?.1.trim_matches('\'')))
+            .filter(|id| !id.is_empty())
         {
             // A caller that was told the id has a claim, however the teller ended. (A keeper's goes with the keeper.)
             let is_in =

@@ -1,7 +1,7 @@
 //! `beadlock release`: ends a claim that `acquire` has made; only one's own (docs/design.md#claims-that-last).
 
 use std::path::{Path, PathBuf};
-use std::{ffi::OsString, fs, io::ErrorKind, thread, time::Duration};
+use std::{ffi::OsString, fs, io::ErrorKind, time::Duration};
 
 use beadlock_checker::Options;
 use beadlock_checker::internal::process::Stat;
@@ -14,9 +14,8 @@ use crate::claim::kernel_lock::{KernelRelease, WithoutRecord};
 use crate::claim::leaving::{Enders, Leaving, Left, Why};
 use crate::claim::{attendant::Unattended, gate, nested, target::Target, tree};
 use crate::error::{Code, End, Error, Exit};
-use crate::output::answers::{conclude, ended, print_answer};
 use crate::output::script::Script;
-use crate::output::{Common, refuse_lock_file, trail::Trail};
+use crate::output::{Common, answers::conclude, refuse_lock_file, talk::print, trail::Trail};
 use crate::protocol::named_claim::{LostClaim, UNTIL, VARIABLES};
 use crate::protocol::{Acceptance, ReleaseArgs, refuse_options, resolve};
 use crate::run::steps::{RESULT_FILE, failure_step};
@@ -63,11 +62,9 @@ pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Commo
     let end = match released {
         Ok(_) if !common.json => {
             common.talk.end_live();
-            let unset = Script::of_stdout().unset(&variables(typed, environment));
-            ended(
-                print_answer(common, Value::Null, None, || unset),
-                Exit::Done.code(),
-            )
+            // The claim has ended, whether or not somebody reads that.
+            let _ = print(Script::of_stdout().unset(&variables(typed, environment)));
+            End::Code(Exit::Done.code())
         }
         released => conclude(common, released),
     };
@@ -142,14 +139,11 @@ fn release(
         trail: &trail,
         failure_step: step.as_deref(),
     };
-    // Beside the release, for it may look at every process.
-    let (left, under) = thread::scope(|scope| {
-        let under = scope.spawn(|| tree::under_claim(&id, &target));
-        (leaving.end(held, None, why, &mut Unattended), under.join())
-    });
+    let left = leaving.end(held, None, why, &mut Unattended);
     match left {
         Left::Released => {
-            releasing.say_under(&under.unwrap_or_default());
+            // Afterwards, for it looks at every process, and the next claim waits for none of that.
+            releasing.say_under(&tree::under_claim(&id, &target));
             Ok(releasing.answer(true, Some(age)))
         }
         Left::Lost(error) => Err(error),

@@ -325,7 +325,9 @@ fn a_nested_hold_ends_with_the_claim_that_it_stands_under() {
             ),
         );
         ended.expect(0, &[]);
-        until("the nested one has ended", || scene.file("code").exists());
+        until("the nested one has ended", || {
+            scene.file("code").exists() && !scene.read("code").is_empty()
+        });
         assert_eq!(scene.read("code").trim(), "9", "{}", scene.read("said"));
         assert!(!scene.read("said").contains("survived"));
     }
@@ -591,4 +593,35 @@ fn gits_upkeep_in_the_background_is_not_warned_of() {
     };
     assert!(!left("git").contains("left processes behind"));
     assert!(left("other").contains("left processes behind"));
+}
+
+/// The examples of `acquire --help` and `release --help`, typed as they stand there.
+#[test]
+fn the_examples_of_the_help_work_as_typed() {
+    let scene = a_scene();
+    let examples = |command: &str| -> String {
+        let help = script(&scene, &format!("beadlock {command} --help")).out;
+        let after = help.split_once("Examples:\n").unwrap().1.to_owned();
+        let lines = after
+            .lines()
+            .take_while(|line| line.is_empty() || line.starts_with("  "));
+        lines.map(|line| format!("{}\n", line.trim())).collect()
+    };
+    let (acquire, release) = (examples("acquire"), examples("release"));
+    let first_of_release = release.lines().next().unwrap();
+    let text = format!(
+        "set -e\nmake() {{ beadlock hold -q -- touch made; }}\nGITHUB_ENV=env\n{acquire}\
+         set -a; . ./env; set +a\n{first_of_release}\n\
+         beadlock acquire -q tower:app-prod --intent-name i --intent-version 1 --request-id req_8f3a >/dev/null\n\
+         {}\ntest ! -e locks/app-prod.lock\n",
+        release.lines().nth(1).unwrap()
+    );
+    for shell in ["sh", "bash"] {
+        script_by(&scene, shell, &text).expect(0, &[]);
+        assert!(
+            scene.file("made").exists() && scene.names().is_empty(),
+            "{shell}"
+        );
+        scene.write("env", "");
+    }
 }

@@ -62,7 +62,7 @@ impl Way {
                 let id = ended
                     .out
                     .lines()
-                    .find_map(|line| line.strip_prefix("BEADLOCK_ID="));
+                    .find_map(|line| Some(line.split_once("BEADLOCK_ID=")?.1.trim_matches('\'')));
                 Claim::Acquired(id.unwrap_or_else(|| panic!("{ended:?}")).to_owned())
             }
             Self::EndOfHold => {

@@ -9,7 +9,7 @@ use std::fs;
 use beadlock_tests::process::marked_by;
 use beadlock_tests::stepped::{Calls, Counted, Stepped, kill_at};
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Running, Scene, run, tool, wait_until};
+use beadlock_tests::{Ended, Running, Scene, reap_all, run, tool, wait_until};
 use nix::sys::signal::{Signal, kill};
 
 use crate::{Case, Part, script};
@@ -24,7 +24,10 @@ impl Case {
     pub(super) fn counted(&self) -> Option<(Counted, usize)> {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         loop {
+            // A release looks at every process: what the counts before have left is not to be among them.
+            reap_all();
             let counted = self.count()?;
+            reap_all();
             let Some(strace) = self.count_of_strace() else {
                 return Some((counted, 0));
             };
