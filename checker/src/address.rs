@@ -18,7 +18,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Reads `127.0.0.1:9187`, `[::1]:9187`, `localhost:9187`, `unix:PATH`, or a path with a slash in it. No other host
+    /// Reads `127.0.0.1:19187`, `[::1]:19187`, `localhost:19187`, `unix:PATH`, or a path with a slash in it. No other host
     /// name is looked up.
     pub fn parse(text: &OsStr) -> Result<Self, String> {
         let bytes = text.as_bytes();
@@ -29,8 +29,9 @@ impl Address {
             return Self::unix(Path::new(OsStr::from_bytes(path)));
         }
         let shown = escaped_path(Path::new(text));
-        let wrong =
-            || format!("{shown:?} is no address; examples: 127.0.0.1:9187, [::1]:9187, unix:PATH");
+        let wrong = || {
+            format!("{shown:?} is no address; examples: 127.0.0.1:19187, [::1]:19187, unix:PATH")
+        };
         let text = text.to_str().ok_or_else(wrong)?;
         if let Some(port) = text.strip_prefix("localhost:") {
             let port = port.parse().map_err(|_| wrong())?;
@@ -110,7 +111,7 @@ mod tests {
     #[test]
     fn reads_what_the_help_names() {
         for (text, shown, is_local) in [
-            ("127.0.0.1:9187", "127.0.0.1:9187", true),
+            ("127.0.0.1:19187", "127.0.0.1:19187", true),
             ("127.9.9.9:0", "127.9.9.9:0", true),
             ("[::1]:80", "[::1]:80", true),
             ("[::ffff:127.0.0.1]:80", "[::ffff:127.0.0.1]:80", true),
@@ -137,8 +138,8 @@ mod tests {
         for text in [
             "",
             "x",
-            "9187",
-            ":9187",
+            "19187",
+            ":19187",
             "127.0.0.1",
             "example.org:80",
             "localhost:",
@@ -147,7 +148,7 @@ mod tests {
             assert!(
                 parsed(text)
                     .unwrap_err()
-                    .contains("examples: 127.0.0.1:9187"),
+                    .contains("examples: 127.0.0.1:19187"),
                 "{text}"
             );
         }
