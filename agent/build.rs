@@ -1,5 +1,5 @@
-//! `BEADLOCK_REVISION`: which revision the agent is built from, for `beadlock_agent_build_info`. A packager sets it; else a
-//! release asks git about the checkout. Any other build has `unknown`, so that a commit does not build it anew.
+//! `REVISION`, for the code: which revision the agent is built from. A packager sets `BEADLOCK_REVISION`; else a release
+//! asks git about the checkout. Any other build has `unknown`, so that a commit does not build it anew.
 
 use std::env;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn main() {
         .filter(|revision| !revision.is_empty())
         .or_else(|| asked().then(of_checkout).flatten());
     println!(
-        "cargo::rustc-env=BEADLOCK_REVISION={}",
+        "cargo::rustc-env=REVISION={}",
         revision.as_deref().unwrap_or("unknown")
     );
 }

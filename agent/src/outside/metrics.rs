@@ -81,7 +81,7 @@ impl Metrics {
             "Which agent it is",
             Info::new([
                 ("version", env!("CARGO_PKG_VERSION")),
-                ("revision", env!("BEADLOCK_REVISION")),
+                ("revision", env!("REVISION")),
             ]),
         );
         let started = facts::now().0.as_secs();
