@@ -68,7 +68,7 @@ file() { # MODE SOURCE TARGET
     echo "$1 $3" >>"$made/list"
     target=$made/tree$3
     case $2 in
-    *.service) with_prefix "$2" | install -D -m "$1" /dev/stdin "$target" ;;
+    *.service | */alerts*.yml) with_prefix "$2" | install -D -m "$1" /dev/stdin "$target" ;;
     *.md) with_links "$2" | install -D -m "$1" /dev/stdin "$target" ;;
     *) install -D -m "$1" "$2" "$target" ;;
     esac

@@ -14,8 +14,6 @@
 //! - Without a watcher (no inotify, or its limit reached) the tick is all there is.
 //! - Two agents on one database, each with a command that writes into it, start each other for ever: to each the
 //!   other's changes are news. One agent is enough.
-//! - As PID 1 it reaps only its own children. In a container give it an init (`docker run --init`): the zombie of an
-//!   orphaned holder still answers, and its lock would stay.
 
 #![forbid(unsafe_code)]
 #![expect(

@@ -18,7 +18,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Reads `127.0.0.1:9187`, `[::1]:9187`, `localhost:9187`, `unix:PATH`, or a path with a slash in it. No other host
+    /// Reads `127.0.0.1:19187`, `[::1]:19187`, `localhost:19187`, `unix:PATH`, or a path with a slash in it. No other host
     /// name is looked up.
     pub fn parse(text: &OsStr) -> Result<Self, String> {
         let bytes = text.as_bytes();
@@ -31,7 +31,7 @@ impl Address {
         let shown = escaped_path(Path::new(text));
         let wrong = || {
             format!(
-                "{shown:?} is no address; examples: 127.0.0.1:9187, localhost:9187, [::1]:9187, unix:PATH"
+                "{shown:?} is no address; examples: 127.0.0.1:19187, localhost:19187, [::1]:19187, unix:PATH"
             )
         };
         let text = text.to_str().ok_or_else(wrong)?;
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn reads_what_the_help_names() {
         for (text, shown, is_local) in [
-            ("127.0.0.1:9187", "127.0.0.1:9187", true),
+            ("127.0.0.1:19187", "127.0.0.1:19187", true),
             ("127.9.9.9:0", "127.9.9.9:0", true),
             ("[::1]:80", "[::1]:80", true),
             ("[::ffff:127.0.0.1]:80", "[::ffff:127.0.0.1]:80", true),
@@ -140,8 +140,8 @@ mod tests {
         for text in [
             "",
             "x",
-            "9187",
-            ":9187",
+            "19187",
+            ":19187",
             "127.0.0.1",
             "example.org:80",
             "localhost:",
@@ -150,7 +150,7 @@ mod tests {
             assert!(
                 parsed(text)
                     .unwrap_err()
-                    .contains("examples: 127.0.0.1:9187"),
+                    .contains("examples: 127.0.0.1:19187"),
                 "{text}"
             );
         }

@@ -235,6 +235,13 @@ fn what_pages_tell_to_source_is_installed_there_and_works() {
     let prefix = installed(&scene, &program);
     let share = format!("{}/share/beadlock/shell/", prefix.display());
     let doc = prefix.join("share/doc/beadlock");
+    let alerts = fs::read_to_string(prefix.join("share/beadlock/prometheus/alerts.yml"));
+    let runbook = format!(
+        "runbook_url: file://{}/docs/guide/alerts.md#",
+        doc.display()
+    );
+    let alerts = alerts.expect("the alerts");
+    assert_eq!(alerts.matches(&runbook).count(), 7, "{alerts}");
     let mut named = std::collections::BTreeSet::new();
     for page in [
         "README.md",

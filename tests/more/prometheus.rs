@@ -26,6 +26,19 @@ fn promtool_finds_the_rules_right() {
     assert_eq!(checked.code, 0, "{checked:?}");
     let tested = promtool(&["test", "rules", "alerts.test.yml"]);
     assert_eq!(tested.code, 0, "{tested:?}");
+    // Where the pages are elsewhere, its README says what to type.
+    let readme = text("README.md");
+    let typed = readme
+        .split("```sh\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let typed = Ended::from(run(scene.shell(typed.expect("a command"))));
+    assert_eq!(typed.code, 0, "{typed:?}");
+    let addresses = scene.read("alerts.yml");
+    let site = "runbook_url: https://docs.example.org/beadlock/docs/guide/alerts.html#beadlock";
+    assert_eq!(addresses.matches(site).count(), 7, "{addresses}");
+    let checked = promtool(&["check", "rules", "--lint-fatal", "alerts.yml"]);
+    assert_eq!(checked.code, 0, "{checked:?}");
     // Each rule has a case that fires: without the rule its test fails.
     let (rules, marker) = (text("alerts.yml"), "- alert: ");
     let alerts: Vec<&str> = rules

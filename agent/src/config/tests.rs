@@ -284,7 +284,7 @@ fn a_mistake_is_said_with_its_place_and_what_to_write() {
         ("listen = 1", "1:10: listen: must be an address, in quotes"),
         (
             "listen = 'x'",
-            "1:10: listen: \"x\" is no address; examples: 127.0.0.1:9187",
+            "1:10: listen: \"x\" is no address; examples: 127.0.0.1:19187",
         ),
         (
             "skip-warn = 0",

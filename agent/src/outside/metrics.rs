@@ -60,6 +60,8 @@ type By = Family<[(&'static str, &'static str); 1], Counter>;
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(super) registry: Registry,
+    /// When the agent has started, in seconds since 1970.
+    pub(super) started: i64,
     cycles: By,
     skips: By,
     removals: By,
@@ -79,14 +81,17 @@ impl Metrics {
         registry.register(
             "build",
             "Which agent it is",
-            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+            Info::new([
+                ("version", env!("CARGO_PKG_VERSION")),
+                ("revision", env!("REVISION")),
+            ]),
         );
-        let since = ConstGauge::new(facts::now().0.as_secs());
+        let started = facts::now().0.as_secs();
         registry.register_with_unit(
             "start_time",
             "When it has started, since 1970",
             Unit::Seconds,
-            since,
+            ConstGauge::new(started),
         );
         let mut family = |name, help, label, values: &[&'static str]| {
             let family = By::default();
@@ -138,6 +143,7 @@ impl Metrics {
         let durations = histogram("cycle_duration", help, CYCLES);
         Self {
             registry,
+            started,
             cycles,
             skips,
             removals,

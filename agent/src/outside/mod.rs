@@ -6,10 +6,12 @@
 //! an error at the start ends the agent.
 
 mod crowd;
+mod form;
 mod gauges;
 mod listener;
 mod metrics;
 mod pages;
+mod process;
 mod questions;
 mod server;
 mod snapshot;

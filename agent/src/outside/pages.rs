@@ -10,9 +10,9 @@ use hyper::{Method, Request, Response, StatusCode};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use tokio::time::Instant;
 
-use super::{Asks, Metrics, PATIENCE, Question, StatusPage, gauges};
+use super::form::Form;
+use super::{Asks, Metrics, PATIENCE, Question, StatusPage, gauges, process};
 
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
@@ -48,7 +48,7 @@ impl Pages {
             return refused;
         }
         match request.uri().path() {
-            "/metrics" => self.metrics().await,
+            "/metrics" => self.metrics(Form::accepted(request.headers())).await,
             "/healthz" => match self.asks.ask(Question::Turning).await {
                 Some(()) => page(StatusCode::OK, TEXT, "ok\n"),
                 None => stands_still(),
@@ -63,16 +63,24 @@ impl Pages {
         }
     }
 
-    /// The counters, and the gauges when the scheduler answers.
-    async fn metrics(&self) -> Response<String> {
-        let mut text = String::new();
+    /// The counters and the process, and the gauges when the scheduler answers.
+    async fn metrics(&self, form: Form) -> Response<String> {
         let snapshot = self.asks.ask(Question::Status).await;
         let gauges = snapshot.map(|snapshot| gauges::of(snapshot, Instant::now()));
-        let written = encode_registry(&mut text, &self.metrics.registry)
-            .and_then(|()| gauges.map_or(Ok(()), |gauges| encode_registry(&mut text, &gauges)))
+        let process = process::of(self.metrics.started);
+        let registries = [
+            Some(&self.metrics.registry),
+            Some(&process),
+            gauges.as_ref(),
+        ];
+        let mut text = String::new();
+        let written = registries
+            .into_iter()
+            .flatten()
+            .try_for_each(|registry| encode_registry(&mut text, registry))
             .and_then(|()| encode_eof(&mut text));
         match written {
-            Ok(()) => page(StatusCode::OK, OPENMETRICS, text),
+            Ok(()) => page(StatusCode::OK, form.content_type(), form.of(text)),
             Err(error) => page(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 TEXT,
@@ -159,7 +167,7 @@ mod tests {
             |host: &str| is_this_machine(&Request::builder().header(HOST, host).body(()).unwrap());
         for host in [
             "127.0.0.1",
-            "127.0.0.1:9187",
+            "127.0.0.1:19187",
             "[::1]:80",
             "[::1]",
             "localhost:1",

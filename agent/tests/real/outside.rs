@@ -213,6 +213,8 @@ fn the_pages_are_these_and_are_read_only() {
     );
     assert_eq!(ask("HEAD /healthz HTTP/1.0\r\n\r\n"), (200, String::new()));
     assert_eq!(ask("GET /metrics?x=y HTTP/1.0\r\n\r\n").0, 200);
+    let named = ask("GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n").1;
+    assert!(named.ends_with("# EOF\n"), "OpenMetrics: {named}");
     assert_eq!(
         ask("POST /status HTTP/1.0\r\nContent-Length: 9999999999\r\n\r\nx").0,
         405
@@ -242,7 +244,7 @@ fn the_health_is_that_the_loop_turns() {
     );
     let (code, text) = get(&scene, "/metrics");
     assert!(
-        code == 200 && text.ends_with("# EOF\n") && !text.contains("agent_databases{"),
+        code == 200 && text.contains("agent_cycles") && !text.contains("agent_databases{"),
         "{text}"
     );
     let reading = std::thread::spawn(move || {
@@ -496,7 +498,7 @@ fn an_address_that_is_wrong_or_taken_or_everybodys_is_refused_at_the_start() {
         (
             "example.org:80",
             2,
-            "is no address; examples: 127.0.0.1:9187",
+            "is no address; examples: 127.0.0.1:19187",
         ),
         (
             "unix:nowhere/x",

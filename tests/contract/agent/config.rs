@@ -17,7 +17,7 @@ exec = "./sync.sh"
 log-file = "logs/agent.log"
 log-format = "json"
 audit = "logs/audit.jsonl"
-listen = "127.0.0.1:9187"
+listen = "127.0.0.1:19187"
 
 [[database]]
 dir = ".beads"
@@ -192,7 +192,7 @@ fn what_is_wrong() {
             ),
             (
                 "value-address-of-others",
-                "echo 'listen = \"0.0.0.0:9187\"' >x; beadlock-agent --config x --print-config",
+                "echo 'listen = \"0.0.0.0:19187\"' >x; beadlock-agent --config x --print-config",
             ),
             (
                 "action-and-exec",

@@ -70,7 +70,8 @@ fn pages() {
     pin("contract-healthz", &get(scene, "/healthz"));
     pin("contract-readyz", &get(scene, "/readyz"));
     pin("contract-status", &page_of_json(&get(scene, "/status")));
-    pin("contract-metrics", &of_any_time(&get(scene, "/metrics")));
+    let openmetrics = "GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n";
+    pin("contract-metrics", &of_any_time(&ask(scene, openmetrics)));
     pin("contract-not-found", &get(scene, "/"));
     pin(
         "contract-method",
@@ -162,11 +163,12 @@ fn page_of_json(page: &str) -> String {
     format!("{head}\n\n{}", indented(json))
 }
 
-/// What is measured in time is hidden; all else is counted. The series of a name have no order.
+/// What is measured in time, and the process, is hidden; all else is counted. The series of a name have no order.
 fn of_any_time(metrics: &str) -> String {
-    let time = Regex::new(r"^(beadlock_agent_\w*seconds(?:_sum|_bucket)?(?:\{[^}]*\})?) \S+")
-        .expect("an expression");
-    let version = Regex::new(r#"version="[^"]*""#).expect("an expression");
+    let time =
+        Regex::new(r"^(beadlock_agent_\w*seconds(?:_sum|_bucket)?(?:\{[^}]*\})?|process_\w+) \S+")
+            .expect("an expression");
+    let version = Regex::new(r#"(version|revision)="[^"]*""#).expect("an expression");
     let mut lines: Vec<_> = metrics
         .lines()
         .map(|line| time.replace(line, "$1 [NUMBER]"))
@@ -180,7 +182,7 @@ fn of_any_time(metrics: &str) -> String {
         series.sort();
     }
     version
-        .replace(&(lines.join("\n") + "\n"), "version=\"[VERSION]\"")
+        .replace_all(&(lines.join("\n") + "\n"), "$1=\"[VERSION]\"")
         .into_owned()
 }
 

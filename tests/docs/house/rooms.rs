@@ -48,7 +48,7 @@ const CHECKER: House = House {
             "read",
         ],
         &["closed", "decision", "watchdog"],
-        &["namespace", "regular"],
+        &["children", "namespace", "regular"],
         &["dialect", "error", "process"],
         &["shell"],
         &["escape"],

@@ -1,6 +1,7 @@
 //! Both programs together, as somebody would use them: the scenes that beadlock exists for, and each row of
 //! its contract by a test of the real binary.
 
+mod containers;
 mod descriptors;
 mod document;
 mod drain;

@@ -2,8 +2,9 @@
 //! a real Prometheus.
 
 use std::collections::BTreeSet;
+use std::fs;
 
-use beadlock_tests::skip::has_program;
+use beadlock_tests::skip::{checkout, has_program};
 use beadlock_tests::watched::alerts::{Fleet, get, queries, text};
 
 /// The names of the agent's metrics in a text.
@@ -37,4 +38,52 @@ fn rules_and_dashboard_name_metrics_that_an_agent_has() {
     }
     let unit_tests = text("alerts.test.yml");
     assert!(names(&unit_tests).is_subset(&exposed), "{unit_tests}");
+}
+
+/// Each alert leads to the part of the installed page that is about it, and each such part has an alert.
+#[test]
+fn each_alert_has_its_place_in_the_runbook() {
+    let rules = text("alerts.yml");
+    let after = |marker: &'static str| {
+        rules
+            .lines()
+            .filter_map(move |line| line.trim_start().strip_prefix(marker))
+    };
+    let page = fs::read_to_string(checkout().join("docs/guide/alerts.md")).expect("the page");
+    let alerts: Vec<_> = after("- alert: ").collect();
+    let parts: Vec<_> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .collect();
+    assert_eq!(alerts, parts);
+    let page = "file:///usr/local/share/doc/beadlock/docs/guide/alerts.md#";
+    let addresses: Vec<_> = after("runbook_url: ").map(str::to_owned).collect();
+    let expected = alerts
+        .iter()
+        .map(|name| page.to_owned() + &name.to_lowercase());
+    assert_eq!(addresses, expected.collect::<Vec<_>>());
+}
+
+/// A dashboard that is about some databases asks only about those: each query of a metric with that label.
+#[test]
+fn the_dashboard_is_about_the_chosen_databases() {
+    let dashboard = text("dashboard.json");
+    let chosen = "instance=~\\\"$instance\\\", db=~\\\"$db\\\"";
+    for metric in [
+        "database_state",
+        "unpushed_commits",
+        "skip_streak",
+        "skip_streak_age_seconds",
+        "last_push_timestamp_seconds",
+        "failures_total",
+    ] {
+        let asks = format!("beadlock_agent_{metric}{{");
+        let queries = dashboard.lines().filter(|line| line.contains("\"expr\": "));
+        let (mut about, mut all) = (0, 0);
+        for query in queries.filter(|line| line.contains(&asks)) {
+            all += 1;
+            about += usize::from(query.contains(chosen));
+        }
+        assert!(all > 0 && about == all, "{metric}: {about} of {all}");
+    }
 }

@@ -108,7 +108,7 @@ fn who_cannot_be_reached_is_1_and_what_is_no_address_is_2() {
     for (args, words) in [
         (
             &["status", "--agent", "nonsense"][..],
-            "is no address; examples: 127.0.0.1:9187",
+            "is no address; examples: 127.0.0.1:19187",
         ),
         (
             &["status", "--agent", "unix:x", ".beads"],

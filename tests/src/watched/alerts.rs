@@ -158,19 +158,24 @@ impl Fleet {
     }
 }
 
-/// Every query of the dashboard, with what Grafana puts in the place of its variables.
+/// Every query of the dashboard, with what Grafana puts in the place of its variables: of its panels, and of its
+/// annotations.
 pub fn queries() -> Vec<String> {
     let dashboard: Value = serde_json::from_str(&text("dashboard.json")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
     let targets = panels
         .iter()
         .flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let annotations = dashboard["annotations"]["list"].as_array();
+    let annotations = annotations.expect("annotations").iter();
     let with_values = |query: &str| {
         query
             .replace("$instance", ".*")
+            .replace("$db", ".*")
             .replace("$__rate_interval", "10s")
     };
     targets
+        .chain(annotations)
         .map(|target| with_values(target["expr"].as_str().expect("a query")))
         .collect()
 }

@@ -40,18 +40,40 @@ pub fn agent(scene: &Scene) -> (Running, String) {
     (agent, odd)
 }
 
-/// The body of a page of its own; nothing while nobody listens.
+/// The form of the metrics for a client that does not say what it accepts.
+pub const CLASSIC: &str = "text/plain; version=0.0.4";
+/// OpenMetrics.
+pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0";
+
+/// The body of a page; nothing while nobody listens.
 pub fn ask(scene: &Scene, page: &str) -> Option<String> {
+    Some(exchange(scene, page, "")?.1)
+}
+
+/// The metrics in this form, for a client that accepts it.
+#[track_caller]
+pub fn metrics(scene: &Scene, form: &str) -> String {
+    let accept = match form {
+        CLASSIC => String::new(),
+        named => format!("Accept: {named}\r\n"),
+    };
+    let (head, body) = exchange(scene, "/metrics", &accept).expect("metrics");
+    assert!(
+        head.to_lowercase()
+            .contains(&format!("content-type: {form}")),
+        "{head}"
+    );
+    body
+}
+
+/// The head and the body of an answer.
+fn exchange(scene: &Scene, page: &str, headers: &str) -> Option<(String, String)> {
     let mut stream = UnixStream::connect(scene.path().join("agent.sock")).ok()?;
     stream
-        .write_all(format!("GET {page} HTTP/1.0\r\n\r\n").as_bytes())
+        .write_all(format!("GET {page} HTTP/1.0\r\n{headers}\r\n").as_bytes())
         .ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
-    assert!(
-        page != "/metrics" || head.contains("application/openmetrics-text; version=1.0.0"),
-        "{head}"
-    );
-    Some(body.to_owned())
+    Some((head.to_owned(), body.to_owned()))
 }

@@ -115,8 +115,13 @@ pub fn cannot(what: &str) {
     say(&format!("skipped: {}{what}", test()));
 }
 
+/// Says that a test needs `what`, which some package has.
+///
+/// # Panics
+///
+/// When `CI` is set.
 #[track_caller]
-fn lacking(what: &str) {
+pub fn lacking(what: &str) {
     let line = format!("skipped: {}needs {what}", test());
     assert!(!is_ci(), "{line}, and CI is set");
     say(&line);

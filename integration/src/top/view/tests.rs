@@ -36,7 +36,7 @@ fn status() -> AgentStatus {
 
 fn app() -> TopApp {
     let mut app = TopApp::new(
-        ["127.0.0.1:9187".to_owned()].into_iter(),
+        ["127.0.0.1:19187".to_owned()].into_iter(),
         0,
         Some("vm".to_owned()),
     );
@@ -81,7 +81,7 @@ fn the_whole_view_on_80_columns() {
     );
     assert_eq!(
         lines[1],
-        "127.0.0.1:9187: agent 0.1.0, PID 7, host vm, since 2026-11-25T07:00:00Z"
+        "127.0.0.1:19187: agent 0.1.0, PID 7, host vm, since 2026-11-25T07:00:00Z"
     );
     assert_eq!(
         lines[2],
@@ -189,14 +189,14 @@ fn an_agent_that_has_gone_is_named_and_its_rows_are_in_brackets() {
     app.take_in(
         TopUpdate::Agent(
             0,
-            Err("no agent answers at 127.0.0.1:9187: refused; start one with x".to_owned()),
+            Err("no agent answers at 127.0.0.1:19187: refused; start one with x".to_owned()),
         ),
         0,
         LogTime(0),
     );
     let lines = drawn(&mut app, (80, 24), LOOK);
     assert!(
-        lines[1].starts_with("127.0.0.1:9187: gone for 0s; what it said last is below: no agent"),
+        lines[1].starts_with("127.0.0.1:19187: gone for 0s; what it said last is below: no agent"),
         "{lines:#?}"
     );
     assert!(lines[3].starts_with("(failed) "), "{lines:#?}");
