@@ -12,7 +12,6 @@ use serde_json::Value;
 use crate::claim::target::Target;
 use crate::error::{Code, Error, Exit};
 use crate::explain::{explanation::Explanation, observed::Observed, seen::Seen};
-use crate::log::sync::SyncSight;
 use crate::output::answers::{Answers, each, not_written};
 use crate::output::table::{fitted, terminal_width};
 use crate::output::{talk::Talk, talk::print};
@@ -20,6 +19,10 @@ use crate::protocol::{Acceptance, LookArgs, resolve};
 #[cfg(feature = "fleet")]
 use crate::run::fleet::look::FleetSight;
 use crate::settings::environment::Environment;
+
+mod sync;
+
+use self::sync::SyncSight;
 
 const EXAMPLES: &str = "\
 Examples:
