@@ -35,7 +35,8 @@ impl Address {
             )
         };
         let text = text.to_str().ok_or_else(wrong)?;
-        if let Some(port) = text.strip_prefix("localhost:") {
+        let named = text.rsplit_once(':');
+        if let Some((_, port)) = named.filter(|(host, _)| host.eq_ignore_ascii_case("localhost")) {
             let port = port.parse().map_err(|_| wrong())?;
             return Ok(Self::Tcp((Ipv4Addr::LOCALHOST, port).into()));
         }
@@ -118,6 +119,7 @@ mod tests {
             ("[::1]:80", "[::1]:80", true),
             ("[::ffff:127.0.0.1]:80", "[::ffff:127.0.0.1]:80", true),
             ("localhost:80", "127.0.0.1:80", true),
+            ("LocalHost:80", "127.0.0.1:80", true),
             ("unix:a.sock", "unix:a.sock", true),
             ("unix:a:b", "unix:a:b", true),
             ("./a.sock", "unix:./a.sock", true),

@@ -731,10 +731,13 @@ _file_ops_release_all() {
 _file_ops_say_held() {
     local _fo_holders
     _fo_holders=$(_file_ops_holders "$1" "$BASHPID") || true
+    # A holder that is known need not be looked for.
+    local _fo_else=", or look for a stuck process: lsof +D ${2%/*}/"
+    [[ -z "$_fo_holders" ]] || _fo_else=""
     {
         echo "Failed to acquire lock (timeout after ${3}s)"
         echo "Cannot acquire lock on $2 (another process may be active)${_fo_holders:+: held by $_fo_holders};" \
-            "wait for it, allow more time, or look for a stuck process: lsof +D ${2%/*}/"
+            "wait for it, or allow more time$_fo_else"
     } >&2
 }
 

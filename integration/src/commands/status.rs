@@ -14,7 +14,6 @@ use serde_json::Value;
 use crate::claim::target::Target;
 use crate::error::{Code, Error, Exit};
 use crate::explain::{explanation::Explanation, observed::Observed, seen::Seen};
-use crate::log::sync::SyncSight;
 use crate::output::answers::{Answers, each, not_written};
 use crate::output::table::{fitted, terminal_width};
 use crate::output::{talk::Talk, talk::print};
@@ -24,11 +23,15 @@ use crate::protocol::{Acceptance, LookArgs, resolve};
 use crate::run::fleet::look::FleetSight;
 use crate::settings::environment::Environment;
 
+mod sync;
+
+use self::sync::SyncSight;
+
 const EXAMPLES: &str = "\
 Examples:
   beadlock status
   beadlock status --agent unix:agent.sock
-  beadlock status --agent localhost:9187 --exit-code -q   # for a probe, or cron";
+  beadlock status --agent localhost:19187 --exit-code -q   # for a probe, or cron";
 
 const EXITS: &str = "\
 status changes nothing. It exits with 0 when it could look, whatever it found; with --id only while that claim

@@ -5,17 +5,17 @@
 //! timeline/  events to timelines: cycles, streaks of skips, holders, daemons; pure
 //! report/    timelines to an answer, as text and as JSON
 //! html/      timelines to a page that a browser shows
+//! glance.rs  one look at the log of a database, for status
 //! here.rs    the lock that lies there now
-//! sync.rs    how the sync of one database fares, by its agent or its log
 //! tail.rs    a log that grows, for top
 //! window.rs  --since and --until
 //! ```
 
+pub mod glance;
 mod here;
 mod html;
 pub mod parse;
 mod report;
-pub mod sync;
 pub mod tail;
 mod timeline;
 mod window;

@@ -49,8 +49,8 @@ const TICK: Duration = Duration::from_millis(250);
 /// `beadlock top [ADDR|TARGET…]`
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Agents, by where they listen (IP:PORT, or unix:PATH), and databases or other locks of this machine [default:
-    /// the found database, and the agent that logs there]
+    /// Agents, by where they listen (IP:PORT, localhost:PORT, or unix:PATH), and databases or other locks of this machine
+    /// [default: the found database, and the agent that logs there]
     #[arg(value_name = "ADDR|TARGET")]
     pub named: Vec<OsString>,
     /// The time between two looks

@@ -123,7 +123,7 @@ fn free() {
             ),
             (
                 "log-level-debug",
-                "beadlock-agent --once --exec 'exit 3' --jobs 7 --log-level debug 2>&1 | LC_ALL=C sort",
+                "beadlock-agent --once --exec 'exit 3' --jobs 7 --log-level debug 2>err; code=$?; LC_ALL=C sort err; rm err; exit $code",
             ),
             (
                 "log-level-debug-held",

@@ -104,7 +104,7 @@ fn a_wait_that_ran_out_is_exit_8_and_says_what_the_document_says() {
         "{message}"
     );
     assert!(
-        message.contains("look for stuck processes: lsof +D /"),
+        message.ends_with(&format!("to see its process: ps -fp {}", somebody.pid())),
         "{message}"
     );
     let detail = error["detail"].as_str().expect("a detail");

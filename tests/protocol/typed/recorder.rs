@@ -14,7 +14,7 @@ use tempfile::TempDir;
 pub type Argv = Vec<OsString>;
 
 /// What the lines may name, and `touch`, which a hostile name would run.
-pub const PROGRAMS: [&str; 28] = [
+pub const PROGRAMS: [&str; 29] = [
     "git",
     "beadlock",
     "beadlock-agent",
@@ -29,6 +29,7 @@ pub const PROGRAMS: [&str; 28] = [
     "rm",
     "mkdir",
     "lsof",
+    "docker",
     "namei",
     "nsenter",
     "sleep",

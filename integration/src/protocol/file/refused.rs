@@ -5,6 +5,7 @@ use std::fmt;
 use beadlock_checker::internal::{GateHolder, Gates, dialect::file, escape::escaped_path};
 
 use super::target::FileTarget;
+use crate::claim::explained::see;
 use crate::error::{Code, Error, Exit, Holder};
 use crate::words::{self, Part, to_type};
 use crate::{claim::known_process::HelperKind, settings::wait::Wait};
@@ -51,14 +52,15 @@ pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
             "wait for it to complete, or raise the timeout (--wait DUR)",
         ),
     };
-    let (names, look) = (
-        names(&seen),
-        to_type("lsof +D {}", &[Part::Path(target.dir())]),
-    );
-    let message = format!(
-        "{said}: {name} is locked by {names}; {then}; when nothing seems to be at work, look for stuck processes: \
-         {look}"
-    );
+    let names = names(&seen);
+    let look = match seen.first() {
+        Some(holder) => format!("to see its process: {}", see(holder.pid.into())),
+        None => {
+            let look = to_type("lsof +D {}", &[Part::Path(target.dir())]);
+            format!("when nothing seems to be at work, look for stuck processes: {look}")
+        }
+    };
+    let message = format!("{said}: {name} is locked by {names}; {then}; {look}");
     let mut detail = format!(
         "lock_file={} timeout_ms={}",
         escaped_path(target.lock()),

@@ -47,7 +47,7 @@ fn of_a_very_long_log_the_page_says_what_it_leaves_out() {
             ]
         })
         .collect();
-    std::fs::write(scene.file("x.log"), lines.join("\n") + "\n").unwrap();
+    fs::write(scene.file("x.log"), lines.join("\n") + "\n").unwrap();
     let page = scene.run(&["log", "--html", "x.log"]).expect(0, &[]).out;
     let left_out = "The timeline shows the last 11000 claims of 21000";
     assert!(page.contains(left_out), "it says how many");

@@ -6,17 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::agent_process::ProcessState;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::facts;
 use serde_json::{Value, json};
 
-use super::parse::time::LogTime;
-use super::report::{LogAnswer, LogReport};
-use super::tail::LogTail;
+use crate::agent;
 use crate::agent::report::{DatabaseStatus, TROUBLE};
-use crate::agent::{self};
+use crate::log::glance::{LogAnswer, LogGlance};
 use crate::output::talk::Talk;
 
 /// How long an agent may take to answer. Its log has the rest.
@@ -40,24 +36,12 @@ pub struct SyncSight {
 impl SyncSight {
     /// Of the database in this directory; `None` where no daemon has logged there.
     pub fn of(dir: &Path) -> Option<Self> {
-        let mut tail = LogTail::looking(&dir.join("daemon.log"));
-        if !tail.read_on() {
-            return None;
-        }
-        let listens_at = tail.listens_at().map(str::to_owned);
-        let (report, state) = tail.report();
-        // A process that is gone or stands still does not answer.
-        let may_answer = matches!(state, ProcessState::Runs | ProcessState::Unknown)
-            && !report.log.is_of_other_host();
-        let address = listens_at
-            .filter(|_| may_answer)
+        let LogGlance { answer, asked_at } = LogGlance::of(dir)?;
+        let address = asked_at
             .and_then(|address| Address::parse(OsStr::new(&address)).ok())
             .filter(Address::is_local);
         let of_agent = address.and_then(|address| Self::asked(&address, dir));
-        of_agent.or_else(|| {
-            let answer = report.answers().next().map(|(_, answer)| answer)?;
-            Some(Self::of_log(&answer))
-        })
+        Some(of_agent.unwrap_or_else(|| Self::of_log(&answer)))
     }
 
     fn asked(address: &Address, dir: &Path) -> Option<Self> {
@@ -131,28 +115,5 @@ impl SyncSight {
             "message": self.message,
             "next": self.next,
         })
-    }
-}
-
-impl LogTail {
-    /// What has been read so far as a report, and whether the process of the daemon lives.
-    fn report(self) -> (LogReport, ProcessState) {
-        let (path, mut log) = self.into_timeline();
-        let end = LogTime::now();
-        log.finish(end);
-        let latest = log.agents.latest();
-        let state = latest.map(|run| run.process).unwrap_or_default();
-        let target = super::target_of(Some(&path));
-        let report = LogReport {
-            files: vec![path.clone()],
-            path: Some(path),
-            compressed: Vec::new(),
-            log,
-            locks: Vec::new(),
-            end,
-            target,
-            host: facts::hostname().map(|name| name.to_string()),
-        };
-        (report, state)
     }
 }
