@@ -31,8 +31,8 @@ Examples:
   beadlock status --agent localhost:9187 --exit-code -q   # for a probe, or cron";
 
 const EXITS: &str = "\
-status changes nothing. It exits with 0 when it could look, whatever it found. With --exit-code: 0 all is well,
-1 a database fails, is not served, or has commits that are not at their place, 4 one is skipped, 5 no agent answers.";
+status changes nothing. It exits with 0 when it could look, whatever it found.
+With --exit-code: 0 all is well, 1 the work of a database does not arrive, 4 one is skipped, 5 no agent answers.";
 
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
