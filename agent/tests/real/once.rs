@@ -439,3 +439,15 @@ fn who_has_had_a_cycle_has_no_other_when_more_databases_are_found() {
     let [named, found] = [&scene.beads(), &found].map(|dir| count_in(dir, "Sync cycle complete"));
     assert_eq!((named, found), (1, 1), "{:?}", scene.lines());
 }
+
+/// Cron and CI see no log.
+#[test]
+fn one_look_that_fails_says_why() {
+    let scene = fresh_scene();
+    let (code, stderr) = scene.once(&["--db", ".beads", "--exec", "exit 3"]);
+    let words = format!("{}: failed: exit code 3", scene.beads().display());
+    assert!(code == 1 && stderr.contains(&words), "{code}: {stderr}");
+    scene.claim("ann", std::process::id());
+    let held = scene.once(&["--db", ".beads", "--exec", "exit 3"]);
+    assert_eq!(held, (4, String::new()), "to be held is no failure");
+}

@@ -1,6 +1,6 @@
 //! What is seen from outside: `--listen`, and `--skip-warn`. Scraped by a real parser in `tests/protocol/end_to_end`.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use beadlock_testkit::{PATIENCE, Running, Scene, dead_pid, read, skip, sleeper, this_host, until};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use crate::agent::{OfAgent, count_in, fresh_scene, log_of};
 
@@ -132,7 +133,7 @@ fn the_counters_say_what_has_happened() {
         "a database that is fine has no name: {text}"
     );
     let (code, text) = get(&scene, "/status");
-    let status: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let status: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
         (code, &status["pid"], &status["served"]),
         (200, &agent.pid().into(), &4.into())
@@ -463,7 +464,7 @@ fn of_two_agents_that_start_at_once_one_listens() {
         });
         until("an answer", || connect(&scene).is_some());
         let (code, text) = get(&scene, "/status");
-        let status: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let status: Value = serde_json::from_str(&text).unwrap();
         let living = agents
             .into_iter()
             .find_map(|mut agent| agent.is_running().then_some(agent));
@@ -595,5 +596,56 @@ fn a_long_streak_is_warned_about_once_and_a_reload_keeps_the_address() {
     scene.claim("vc", holder.pid());
     until("another warning", || warned() == 2);
     assert_eq!(value(&scene, "skip_warnings_total"), Some(2.0));
+    assert_eq!(agent.stop(), Some(0));
+}
+
+/// A database that nobody serves is no reason to be green.
+#[test]
+fn what_is_refused_below_a_root_and_what_has_gone_is_a_row() {
+    let scene = fresh_scene();
+    let bad = scene.database("tree/bad");
+    let good = scene.database("tree/good");
+    fs::set_permissions(&bad, Permissions::from_mode(0o777)).unwrap();
+    let args = ["--root", "tree", "--action", "none", "--interval", "100ms"];
+    let others = ["--stale-after", "1s", "--listen", SOCKET];
+    let agent = scene.start(&[&args[..], &others].concat());
+    let metric = |line: &str| get(&scene, "/metrics").1.lines().any(|seen| seen == line);
+    let row = |dir: &Path| {
+        let (_, text) = get(&scene, "/status");
+        let status: Value = serde_json::from_str(&text).unwrap_or_default();
+        let rows = status["databases"].as_array().cloned().unwrap_or_default();
+        let dir = dir.to_str().unwrap();
+        rows.into_iter()
+            .find(|row| row["dir"] == dir)
+            .unwrap_or_default()
+    };
+    until("it answers", || connect(&scene).is_some());
+    until("the refused one", || row(&bad)["reason"] == "refused");
+    assert_eq!(row(&bad)["phase"], "not_serving");
+    until("the good one", || row(&good)["state"] == "idle");
+    let listens = |line: &String| line.starts_with("Listening at unix:");
+    let head: Vec<String> = log_of(&good).into_iter().take(2).collect();
+    assert!(head.iter().any(listens), "{head:?}");
+    for (name, count) in [("sync_state{state", 1), ("databases{phase", 1)] {
+        let line = format!("beadlock_agent_{name}=\"not_serving\"}} {count}");
+        until("it is counted", || metric(&line));
+    }
+    until("it is not ready", || {
+        get(&scene, "/readyz").1.contains("tree/bad")
+    });
+    fs::remove_dir_all(scene.file("tree/good")).unwrap();
+    until("the gone one", || row(&good)["reason"] == "gone");
+    until("it is counted", || {
+        metric("beadlock_agent_databases_gone_total 1")
+    });
+    // Both come back.
+    fs::set_permissions(&bad, Permissions::from_mode(0o755)).unwrap();
+    scene.database("tree/good");
+    until("both are served", || {
+        [&bad, &good]
+            .into_iter()
+            .all(|dir| row(dir)["state"] == "idle")
+    });
+    assert!(metric("beadlock_agent_databases_gone_total 1"));
     assert_eq!(agent.stop(), Some(0));
 }

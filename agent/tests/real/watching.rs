@@ -105,3 +105,43 @@ fn the_end_of_many_databases_leaves_the_others_watched() {
     });
     assert_eq!(agent.stop(), Some(0));
 }
+
+/// It is shut for as long as a lock is released, and for as long as another cycle runs.
+#[test]
+fn a_gate_that_is_shut_for_a_moment_is_no_state() {
+    let scene = fresh_scene();
+    let agent = scene.start(&["--interval", "50ms", "--action", "none"]);
+    until("a cycle", || scene.count("Sync cycle complete") > 0);
+    let busy = "Skipping database (a sync cycle or a claim is in progress)";
+    let states = || {
+        let of_state = |line: &&String| line.starts_with("State: skipped");
+        scene.lines().iter().filter(of_state).count()
+    };
+    let gate = scene.take_gate();
+    until("a skip", || scene.count(busy) > 0);
+    drop(gate);
+    let resumed = || {
+        let of_end = |line: &&String| line.starts_with("Resumed after");
+        scene.lines().iter().filter(of_end).count()
+    };
+    until("the end", || resumed() == 1);
+    assert_eq!(states(), 0, "{:?}", scene.lines());
+    let gate = scene.take_gate();
+    until("a state", || states() == 1);
+    drop(gate);
+    until("the end", || resumed() == 2);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+/// The log says it, and not standard error alone.
+#[test]
+fn without_any_inotify_instance_the_log_says_so() {
+    let scene = fresh_scene();
+    let script = "echo 0 >/proc/sys/user/max_inotify_instances && exec timeout 2 \"$AGENT\" --db .beads --action none";
+    let Some(command) = scene.in_namespaces(&["--user", "--map-root-user"], script) else {
+        return;
+    };
+    beadlock_testkit::run(command);
+    let says = |line: &String| line.starts_with("Cannot watch for changes (");
+    assert!(scene.lines().iter().any(says), "{:?}", scene.lines());
+}

@@ -35,8 +35,8 @@ Examples:
 
 const EXITS: &str = "\
 status changes nothing. It exits with 0 when it could look, whatever it found; with --id only while that claim
-stands, else with 9. With --exit-code: 0 all is well, 1 a database fails, is not served, or has commits that are not
-at their place, 4 one is skipped, 5 no agent answers.";
+stands, else with 9. With --exit-code: 0 all is well, 1 the work of a database does not arrive, 4 one is skipped,
+5 no agent answers.";
 
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]

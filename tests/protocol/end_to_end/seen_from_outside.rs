@@ -155,3 +155,47 @@ fn who_cannot_be_reached_is_1_and_what_is_no_address_is_2() {
     }
     other.join().expect("it has answered");
 }
+
+#[test]
+fn a_probe_gets_how_all_fare_as_an_exit_code() {
+    let scene = Scene::new();
+    let probe = || {
+        scene
+            .run(&["status", "--agent", "./agent.sock", "--exit-code"])
+            .code
+    };
+    assert_eq!(probe(), 5, "nobody answers");
+    let args = [
+        "--db",
+        ".beads",
+        "--interval",
+        "100ms",
+        "--listen",
+        "./agent.sock",
+    ];
+    let agent = scene.start_agent(&[&args[..], &["--exec", "! test -e fail"]].concat());
+    let becomes = |code: i32| {
+        beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "the exit code", || {
+            probe() == code
+        });
+    };
+    becomes(0);
+    scene.claim("make", std::process::id());
+    becomes(4);
+    scene.unlock();
+    scene.write("fail", "");
+    becomes(1);
+    let status = scene.run(&["status"]).out;
+    assert!(
+        status.contains("free") && status.contains("sync: failed for "),
+        "{status}"
+    );
+    let (_, envelope) = scene.json(&["status"]);
+    let sync = &envelope["data"][0]["sync"];
+    assert_eq!(
+        (&sync["from"], &sync["state"]),
+        (&json!("agent"), &json!("failed"))
+    );
+    assert_eq!(agent.stop(), Some(0));
+    becomes(5);
+}
