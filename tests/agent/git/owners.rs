@@ -92,10 +92,9 @@ impl Trapped {
         assert_eq!(ended.code, 1, "{case}: {ended:?}");
         // Of the top, which is above the database, the agent says it before the sync can.
         let line = format!("{} belongs to uid {STRANGER}, and ", dir.display());
-        let lines = ended
-            .err
-            .lines()
-            .filter(|said| said.contains(&line) && !said.contains("] State: "));
+        let lines = ended.err.lines().filter(|said| {
+            said.contains(&line) && !said.contains("] State: ") && !said.contains(": failed: ")
+        });
         assert_eq!(
             lines.count(),
             1,

@@ -168,6 +168,8 @@ unshare --pid --fork --kill-child --mount-proc sh -c "$HOLD" >>out 2>&1 & job=$!
 rm pid
 until_it test -s pid
 says 'another container' check
+# Held open, so that the kernel gives its number to no later one: a lock with that number would be proved dead there.
+exec 9<"/proc/$job/ns/pid_for_children"
 kill -9 $job
 wait $job || true
 says 'that container, gone' check

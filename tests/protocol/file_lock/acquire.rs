@@ -15,8 +15,8 @@ fn acquired(files: &Files, args: &[&str]) -> HashMap<String, String> {
     let ended = files.scene.run(&[&["acquire", TARGET], args].concat());
     assert_eq!(ended.code, 0, "{ended:?}");
     let pair = |line: &str| {
-        line.split_once('=')
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        let (name, value) = line.strip_prefix("export ")?.split_once('=')?;
+        Some((name.to_owned(), value.trim_matches('\'').to_owned()))
     };
     ended.out.lines().filter_map(pair).collect()
 }
