@@ -56,7 +56,7 @@ impl Situation<'_> {
 
 fn skips(scene: &Scene, why: &str) {
     scene.wait_for_log("a skip", |log| {
-        log.contains(&format!("] State: skipped since ")) && log.contains(why)
+        log.contains("] State: skipped since ") && log.contains(why)
     });
 }
 
