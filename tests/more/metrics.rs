@@ -49,6 +49,7 @@ fn the_metrics_are_read_by_the_reference_reader() {
         ("check_duration_seconds", "histogram", "seconds"),
         ("cycle_duration_seconds", "histogram", "seconds"),
         ("databases", "gauge", ""),
+        ("databases_gone", "counter", ""),
         ("sync_state", "gauge", ""),
         ("database_state", "gauge", ""),
         ("unpushed_commits", "gauge", ""),
@@ -76,7 +77,7 @@ fn the_metrics_are_read_by_the_reference_reader() {
     }
     assert_eq!(
         families.len(),
-        23,
+        24,
         "each is named above; without a push and a failure these two have no series"
     );
     let sample = |name: &str, label: &str, value: &str| {
