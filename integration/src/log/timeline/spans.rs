@@ -74,6 +74,8 @@ pub struct LogSpans {
     pub streaks: Vec<PastStreak>,
     pub states: Vec<StateSpan>,
     pub marks: Vec<LogMark>,
+    /// As many streaks, states and marks were too many to be kept, the oldest.
+    pub left_out: u64,
     /// What the open cycle has done so far.
     steps: Vec<String>,
 }
@@ -83,6 +85,7 @@ impl LogSpans {
     pub fn forget(&mut self, from: LogTime) {
         self.cycles.retain(|run| run.to >= from);
         self.streaks.clear();
+        self.left_out = 0;
         self.states
             .retain(|span| span.to.is_none_or(|to| to >= from));
         self.marks.retain(|mark| mark.at >= from);
@@ -112,7 +115,7 @@ impl LogSpans {
     }
 
     pub fn streak(&mut self, past: PastStreak) {
-        push(&mut self.streaks, past);
+        self.left_out += push(&mut self.streaks, past);
     }
 
     /// The streaks in which the lock could not be checked, the oldest first.
@@ -132,7 +135,7 @@ impl LogSpans {
             }
             last.to = Some(since.max(last.from));
         }
-        push(
+        self.left_out += push(
             &mut self.states,
             StateSpan {
                 from: since,
@@ -151,7 +154,7 @@ impl LogSpans {
     }
 
     pub fn mark(&mut self, at: LogTime, kind: MarkKind, words: &str) {
-        push(
+        self.left_out += push(
             &mut self.marks,
             LogMark {
                 at,
@@ -162,12 +165,15 @@ impl LogSpans {
     }
 }
 
-/// Adds to a list; of very many the latest half is kept.
-fn push<T>(list: &mut Vec<T>, one: T) {
-    if list.len() == KEPT {
-        list.drain(..KEPT / 2);
-    }
+/// Adds to a list; of very many the latest half is kept. Returns how many were dropped.
+fn push<T>(list: &mut Vec<T>, one: T) -> u64 {
+    let dropped = if list.len() == KEPT {
+        list.drain(..KEPT / 2).len() as u64
+    } else {
+        0
+    };
     list.push(one);
+    dropped
 }
 
 /// Joins neighbours that ended alike until at most `limit` are left, or nothing more can be joined.
