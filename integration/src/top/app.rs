@@ -20,9 +20,11 @@ pub const HISTORIES: [(u64, &str); 4] = [
 ];
 
 /// The lengths that a history is drawn in: the shortest that has room for all that is known.
-const SCALES: [(u64, &str); 13] = [
+const SCALES: [(u64, &str); 15] = [
     (60, "1m"),
+    (2 * 60, "2m"),
     (5 * 60, "5m"),
+    (10 * 60, "10m"),
     (15 * 60, "15m"),
     (30 * 60, "30m"),
     (3600, "1h"),

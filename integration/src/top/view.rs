@@ -269,16 +269,18 @@ fn draw_table(
         } else {
             style(row.rank(), look)
         };
+        // Not the history: reversed, the worst would look like the best.
+        let chosen = if number == place {
+            Modifier::REVERSED
+        } else {
+            Modifier::empty()
+        };
         let mut spans = vec![
-            Span::styled(state.to_owned(), colour),
-            Span::raw(rest.to_owned()),
+            Span::styled(state.to_owned(), colour.add_modifier(chosen)),
+            Span::styled(rest.to_owned(), Style::new().add_modifier(chosen)),
         ];
         spans.extend(strip(&app.history_of(row, wall, columns.history), look));
-        let mut line = Line::from(spans);
-        if number == place {
-            line = line.style(Style::new().add_modifier(Modifier::REVERSED));
-        }
-        lines.push(line);
+        lines.push(Line::from(spans));
     }
     frame.render_widget(Paragraph::new(lines), area);
 }

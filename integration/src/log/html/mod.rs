@@ -91,7 +91,7 @@ const KEYS: &str = "All times are UTC. Drag over a timeline to choose a range, d
     the wheel zoom. A click on an entry puts a link to it into the address. Keys on a timeline: left and right go \
     through its entries, Shift with them moves the range, + and - zoom, 0 shows everything.";
 
-/// Leaves out of each title what all have in common; of a single path all but the last directory.
+/// Leaves out of each title what all have in common, and the name of the log; of a single path all but the last directory.
 fn shorten(databases: &mut [HtmlDatabase<'_>]) {
     let titles: Vec<String> = databases
         .iter()
@@ -100,6 +100,7 @@ fn shorten(databases: &mut [HtmlDatabase<'_>]) {
     let common = common_directory(titles.iter().map(String::as_str)).unwrap_or("");
     for database in databases {
         let title = &database.title;
+        let title = title.strip_suffix("/daemon.log").unwrap_or(title);
         let dir = title.strip_suffix("/.beads").unwrap_or(title);
         let above = match titles.len() {
             1 => dir.rfind('/').map_or("", |end| &title[..=end]),
