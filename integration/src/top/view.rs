@@ -190,7 +190,7 @@ fn agent_line<'a>(
                 None => format!("since {}", status.since),
             };
             let text = format!(
-                "{}: agent {}, PID {}, host {host}, {up}{}",
+                "{}: agent {}, {up}, PID {}, host {host}{}",
                 agent.name,
                 status.version,
                 status.pid,

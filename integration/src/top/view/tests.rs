@@ -89,7 +89,7 @@ fn the_whole_view_on_80_columns() {
     );
     assert_eq!(
         lines[1],
-        "127.0.0.1:9187: agent 0.1.0, PID 7, host vm, up 3m 13s"
+        "127.0.0.1:9187: agent 0.1.0, up 3m 13s, PID 7, host vm"
     );
     assert_eq!(
         lines[2],
