@@ -14,14 +14,11 @@ here=$PWD
 out=$here/docs/pictures
 # The paths are in the picture.
 scene=$(mktemp -d /tmp/ann.XXX)
-agent=
 
 cleanup() {
     tmux -S "$scene/tmux" kill-server 2>/dev/null || true
-    if [ -n "$agent" ]; then
-        kill -TERM "$agent" 2>/dev/null || true
-        wait "$agent" 2>/dev/null || true
-    fi
+    # The agent, and the jobs that still claim.
+    jobs -p | xargs -r kill 2>/dev/null || true
     wait
     rm -rf "$scene"
 }
@@ -59,20 +56,19 @@ dir = "search/.beads"
 dir = "docs/.beads"
 END
 beadlock-agent --config agent.toml 2>/dev/null &
-agent=$!
 
 n=1
 change() {
     n=$((n + 1))
     echo "{\"id\":\"bd-$n\",\"title\":\"more\"}" >>"$1/.beads/issues.jsonl"
 }
-# Claims database $1 for $2 seconds in the name of $3.
+# Claims database $1 for $2 seconds in the name of $3. What is in the background is typed out, so that its process is known.
 job() { beadlock hold --quiet --holder "$3" "$1/.beads" -- sleep "$2"; }
 
 sleep 5
 job shop 3 deploy
 change shop
-job search 9 nightly-import &
+beadlock hold --quiet --holder nightly-import search/.beads -- sleep 9 &
 sleep 6
 job shop 14 release
 change shop
@@ -93,9 +89,9 @@ chmod +x docs/.git/hooks/pre-commit
 change docs
 mv billing.git away.git
 change billing
-job search 60 nightly-import &
+beadlock hold --quiet --holder nightly-import search/.beads -- sleep 60 &
 sleep 14
-job shop 30 release &
+beadlock hold --quiet --holder release shop/.beads -- sleep 30 &
 sleep 8
 
 tmux -S tmux -f /dev/null new-session -d -x 100 -y 16 "beadlock top --interval 500ms unix:agent.sock"
