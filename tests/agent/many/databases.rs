@@ -29,8 +29,9 @@ const HALF: Duration = Duration::from_secs(3);
 const FLAT: u64 = 5 * 1024;
 /// What the first cycle of a database adds, in KiB of 100 databases.
 const NEW: u64 = 50;
-/// The most memory that an agent for so many may have, in KiB.
-const MEMORY: u64 = 60 * 1024;
+/// The most memory that an agent for so many may have, in KiB. `make bench` holds the release build to 60 MiB, alone on its
+/// machine. This is the debug build beside other tests, where more threads have an arena of their own.
+const MEMORY: u64 = 64 * 1024;
 
 fn number(name: &str) -> Option<f64> {
     std::env::var(name).ok()?.parse().ok()
@@ -129,7 +130,7 @@ fn ten_thousand_databases_and_no_missed_resume() {
         waits[waits.len() / 2] <= HALF,
         "half of the claims' ends are seen late"
     );
-    assert!(last.rss <= MEMORY, "more memory than 60 MiB");
+    assert!(last.rss <= MEMORY, "more memory than 64 MiB");
     let grown = last.rss.saturating_sub(warm.rss);
     let new = (begun_in(&databases) - had_begun) as u64;
     assert!(
