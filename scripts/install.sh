@@ -33,7 +33,7 @@ there() { # FOLDER: makes what is missing on the way to it
 
 # What was begun and not ended leaves nothing.
 undo() {
-    [ ! -e "$made/list" ] || while read -r _ place; do rm -f "$DESTDIR$place.new-$$"; done <"$made/list"
+    [ ! -e "$made/list" ] || while read -r _ place _; do rm -f "$DESTDIR$place.new-$$"; done <"$made/list"
     [ ! -e "$made/folders" ] || sort -r "$made/folders" | while read -r folder; do rmdir "$folder"; done
     rm -rf "$made"
 }
@@ -65,13 +65,14 @@ file() { # MODE SOURCE TARGET
         rm -f "$DESTDIR$3"
         return
     fi
-    echo "$1 $3" >>"$made/list"
-    target=$made/tree$3
+    # Pages, units and alerts are made anew. What stays as it is comes from its own place.
+    new=$made/tree$3
     case $2 in
-    *.service | */alerts*.yml) with_prefix "$2" | install -D -m "$1" /dev/stdin "$target" ;;
-    *.md) with_links "$2" | install -D -m "$1" /dev/stdin "$target" ;;
-    *) install -D -m "$1" "$2" "$target" ;;
+    *.service | */alerts*.yml) with_prefix "$2" | install -D /dev/stdin "$new" ;;
+    *.md) with_links "$2" | install -D /dev/stdin "$new" ;;
+    *) new=$2 ;;
     esac
+    echo "$1 $3 $new" >>"$made/list"
 }
 
 folder() { # MODE TARGET SOURCE…: these files, into one folder
@@ -137,16 +138,16 @@ folder 644 "$doc/examples/examples" examples/examples/*.rs
 
 # Every file lies beside its place before the first one is moved there. What can fail has failed by then.
 if [ "$act" = install ]; then
-    while read -r mode place; do
+    while read -r mode place source; do
         there "$(dirname "$DESTDIR$place")"
         if [ -d "$DESTDIR$place" ]; then
             echo "make install: $DESTDIR$place is a directory" >&2
             exit 1
         fi
-        install -m "$mode" "$made/tree$place" "$DESTDIR$place.new-$$"
+        install -m "$mode" "$source" "$DESTDIR$place.new-$$"
     done <"$made/list"
     rm -f "$made/folders"
-    while read -r _ place; do
+    while read -r _ place _; do
         mv -f "$DESTDIR$place.new-$$" "$DESTDIR$place"
         echo "install $DESTDIR$place"
     done <"$made/list"

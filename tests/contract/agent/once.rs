@@ -127,7 +127,7 @@ fn free() {
             ),
             (
                 "log-level-debug-held",
-                "echo '{' >.beads/.exclusive-lock; beadlock-agent --once --action none --jobs 7 --log-level debug",
+                "echo '{' >.beads/.exclusive-lock; beadlock-agent --once --action none --jobs 7 --log-level debug 2>err; code=$?; LC_ALL=C sort err; rm err; exit $code",
             ),
         ],
     );
