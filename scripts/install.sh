@@ -132,6 +132,7 @@ folder 644 "$doc/docs" docs/*.md
 folder 644 "$doc/docs/coming-from" docs/coming-from/*.md
 folder 644 "$doc/docs/guide" docs/guide/*.md
 folder 644 "$doc/docs/performance" docs/performance/*.svg
+folder 644 "$doc/docs/pictures" docs/pictures/*.*
 folder 644 "$doc/docs/protocols" docs/protocols/*.md
 folder 644 "$doc/examples/examples" examples/examples/*.rs
 
@@ -155,7 +156,7 @@ fi
 
 # The folders that are beadlock's own, the deepest first. One with a file of somebody else's stays.
 for folder in "$share/shell" "$share/ci" "$share/cycle" "$share/prometheus" "$share" "$doc/docs/performance" "$doc/docs/protocols" \
-    "$doc/docs/coming-from" "$doc/docs/guide" \
+    "$doc/docs/pictures" "$doc/docs/coming-from" "$doc/docs/guide" \
     "$doc/docs" "$doc/tests" "$doc/examples/examples" "$doc/examples" "$doc"; do
     [ ! -d "$DESTDIR$folder" ] || rmdir --ignore-fail-on-non-empty "$DESTDIR$folder"
 done

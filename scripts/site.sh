@@ -27,7 +27,7 @@ page() {
 git ls-files --cached --others --exclude-standard -- README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md 'docs/*.md' \
     ':!docs/SUMMARY.md' >"$site/pages"
 while read -r name; do page "$name"; done <"$site/pages"
-cp -r docs/performance "$site/src/docs/"
+cp -r docs/performance docs/pictures "$site/src/docs/"
 sed -E -e 's#\]\(([^.)])#](docs/\1#' -e 's#\]\(\.\./#](#' -e 's#\(README#(index#' docs/SUMMARY.md >"$site/src/SUMMARY.md"
 echo "- [The Rust libraries](rust.md)" >>"$site/src/SUMMARY.md"
 cat >"$site/src/rust.md" <<'END'
@@ -38,7 +38,9 @@ cat >"$site/src/rust.md" <<'END'
 - [beadlock_fleet](api/beadlock_fleet/index.html): claims across machines
 - [beadlock_records](api/beadlock_records/index.html): record files, merged by id
 END
-cp docs/book.toml "$site/book.toml"
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+sed -e "s/^title = \"beadlock\"/title = \"beadlock $version\"/" -e '/^git-repository-url = ""$/d' docs/book.toml >"$site/book.toml"
+cp docs/site.css "$site/"
 "$tools/bin/mdbook" build "$site"
 "${CARGO:-cargo}" doc --quiet --locked --no-deps -p beadlock-checker -p beadlock -p beadlock-fleet -p beadlock-records --lib --target-dir "$target/rustdoc"
 cp -r "$target/rustdoc/doc" "$site/book/api"

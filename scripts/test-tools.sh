@@ -27,6 +27,7 @@ openssl openssl
 pkill procps
 ps procps
 python3 python3
+restic restic
 script bsdutils
 setpriv util-linux
 setsid util-linux

@@ -228,11 +228,21 @@ fn the_site_is_made_anew_each_time() {
             "src/index.md",
             "src/docs/design.md",
             "src/docs/protocols/tower.md",
+            "src/docs/pictures/top-dark.svg",
+            "src/docs/pictures/timeline-light.png",
             "src/SUMMARY.md",
+            "site.css",
             "book/api",
         ] {
             assert!(site.join(made).exists(), "{time}: {made}");
         }
+        let book = fs::read_to_string(site.join("book.toml")).expect("its settings");
+        let title = format!("title = \"beadlock {}\"", env!("CARGO_PKG_VERSION"));
+        assert!(book.contains(&title), "{time}: {book}");
+        assert!(
+            !book.contains("= \"\""),
+            "{time}: an empty address is left out: {book}"
+        );
         assert!(!site.join("old").exists(), "{time}");
         fs::write(site.join("old"), "").expect("write into the site");
     }

@@ -1,12 +1,13 @@
 //! Sessions in the documents are typed again, and say the same. A block after the line `<!-- session -->` is one: what
-//! is typed after `$ `, and what comes of it, up to the numbers, times and ids.
+//! is typed after `$ `, and what comes of it, up to the numbers, times and ids. One after the line
+//! `<!-- session with PROGRAM -->` is typed where that program is.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-use beadlock_tests::skip::{as_nobody, checkout, may_be_root, tool};
+use beadlock_tests::skip::{as_nobody, cannot, checkout, in_path, may_be_root, tool};
 use beadlock_tests::{Ended, Scene, run, this_host, write_program};
 
 use super::{document, path_with_programs};
@@ -20,24 +21,31 @@ struct Turn {
     said: Vec<String>,
 }
 
-const MARK: &str = "<!-- session -->";
+const MARK: &str = "<!-- session";
 
-/// The sessions of a page. A mark without a block after it is a mistake in the page.
-fn sessions(text: &str) -> Vec<Vec<Turn>> {
+/// Programs of others that `scripts/test-tools.sh` cannot install, since Debian does not have them.
+const NOT_IN_DEBIAN: [&str; 1] = ["terraform"];
+
+/// The sessions of a page, each with the program that it needs. A mark without a block after it is a mistake in the page.
+fn sessions(text: &str) -> Vec<(Option<String>, Vec<Turn>)> {
+    let session = |rest: &str| {
+        let (mark, rest) = rest.split_once(" -->\n```\n")?;
+        let (block, _) = rest.split_once("```")?;
+        Some((mark.strip_prefix(" with ").map(str::to_owned), turns(block)))
+    };
     let marked = text.split(MARK).skip(1);
-    let blocks = marked.map(|rest| {
-        rest.strip_prefix("\n```\n")
-            .and_then(|rest| rest.split_once("```"))
-    });
-    blocks
-        .map(|block| {
-            turns(
-                block
-                    .expect("a block of code after the mark of a session")
-                    .0,
-            )
-        })
+    marked
+        .map(|rest| session(rest).expect("a block of code after the mark of a session"))
         .collect()
+}
+
+/// Whether a program that a session needs is here; where it is not, that is said.
+fn is_here(program: &str) -> bool {
+    if NOT_IN_DEBIAN.contains(&program) && in_path(program).is_none() {
+        cannot(&format!("needs {program}, which Debian does not have"));
+        return false;
+    }
+    tool(program).is_some()
 }
 
 fn turns(block: &str) -> Vec<Turn> {
@@ -171,8 +179,10 @@ fn sessions_say_what_the_documents_show() {
     }
     let mut count = 0;
     for name in pages() {
-        for session in sessions(&document(&name)) {
-            type_again(&name, &session);
+        for (program, session) in sessions(&document(&name)) {
+            if program.is_none_or(|program| is_here(&program)) {
+                type_again(&name, &session);
+            }
             count += 1;
         }
     }
@@ -191,7 +201,7 @@ fn every_block_of_commands_is_typed_again_or_says_why_not() {
             if let Some(language) = line.trim_start().strip_prefix("```") {
                 is_inside = !is_inside;
                 if is_inside && matches!(language, "" | "sh" | "bash" | "console") {
-                    let says = before == MARK || before.starts_with("<!-- not run: ");
+                    let says = before.starts_with(MARK) || before.starts_with("<!-- not run: ");
                     assert!(
                         says,
                         "{name}: the block after {before:?} has neither a test nor a reason"

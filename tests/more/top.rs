@@ -67,13 +67,12 @@ fn the_view_on_80_and_120_columns() {
         lines[0].starts_with("beadlock top  3 databases: 1 failed, 1 skipped, 1 idle"),
         "{screen}"
     );
-    let about = format!(
-        "agent {}, PID {}, host {}",
-        env!("CARGO_PKG_VERSION"),
-        agent.pid(),
-        this_host()
+    let about = format!("agent {}, up ", env!("CARGO_PKG_VERSION"));
+    let process = format!(", PID {}, host {}", agent.pid(), this_host());
+    assert!(
+        lines[1].contains(&about) && lines[1].contains(&process),
+        "{screen}"
     );
-    assert!(lines[1].contains(&about), "{screen}");
     assert!(
         lines[2].starts_with("STATE")
             && lines[3].starts_with("failed")

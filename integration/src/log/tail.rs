@@ -182,6 +182,11 @@ impl LogTail {
             .next()
     }
 
+    /// When the part of the log that was read begins.
+    pub fn first(&self) -> Option<LogTime> {
+        self.log.databases.first()?.first
+    }
+
     /// So many cells of the same length from one time to the other, the oldest first.
     pub fn cells(&self, from: LogTime, to: LogTime, count: usize) -> Vec<HistoryCell> {
         let mut strip = HistoryStrip::new(from, to, count);

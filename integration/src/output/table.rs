@@ -310,6 +310,14 @@ pub fn common_directory<'a>(paths: impl IntoIterator<Item = &'a str>) -> Option<
     Some(common).filter(|common| are_several && common.len() > 4)
 }
 
+/// A name without what all have in common, and without the `.beads` of most databases.
+pub fn short_name<'a>(name: &'a str, common: &str) -> &'a str {
+    let name = name.strip_prefix(common).unwrap_or(name);
+    name.strip_suffix("/.beads")
+        .filter(|short| !short.is_empty())
+        .unwrap_or(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,6 +19,32 @@ pub const HISTORIES: [(u64, &str); 4] = [
     (7 * 24 * 3600, "7d"),
 ];
 
+/// The lengths that a history is drawn in: the shortest that has room for all that is known.
+const SCALES: [(u64, &str); 15] = [
+    (60, "1m"),
+    (2 * 60, "2m"),
+    (5 * 60, "5m"),
+    (10 * 60, "10m"),
+    (15 * 60, "15m"),
+    (30 * 60, "30m"),
+    (3600, "1h"),
+    (2 * 3600, "2h"),
+    (4 * 3600, "4h"),
+    (6 * 3600, "6h"),
+    (12 * 3600, "12h"),
+    (24 * 3600, "24h"),
+    (2 * 24 * 3600, "2d"),
+    (4 * 24 * 3600, "4d"),
+    (7 * 24 * 3600, "7d"),
+];
+
+/// The length, in seconds and in words, of a history that begins at `first` and is at most so long.
+pub fn scale(first: Option<LogTime>, now: LogTime, most: u64) -> (u64, &'static str) {
+    let known = first.map_or(most, |first| now.since(first).as_secs());
+    let fits = |(length, _): &&(u64, &str)| *length >= known.min(most);
+    SCALES.iter().find(fits).copied().unwrap_or(HISTORIES[3])
+}
+
 /// As many changes of a database are remembered where its log cannot be read.
 const REMEMBERED: usize = 1000;
 
@@ -187,7 +213,7 @@ impl TopApp {
             let left_out = row.history.len().saturating_sub(cells);
             return row.history[left_out..].to_vec();
         }
-        let length = HISTORIES[self.history].0.saturating_mul(1000);
+        let length = self.history_length(wall).0.saturating_mul(1000);
         let mut strip =
             HistoryStrip::new(LogTime(wall.0.saturating_sub_unsigned(length)), wall, cells);
         let seen = self.seen.get(&row.name).map_or(&[][..], Vec::as_slice);
@@ -196,6 +222,18 @@ impl TopApp {
             strip.put(*at, until, *cell);
         }
         strip.cells
+    }
+
+    /// How long the histories are, in seconds and in words: as long as the logs that were read, else as the view.
+    pub fn history_length(&self, wall: LogTime) -> (u64, &'static str) {
+        let logs = self.looks.iter().filter_map(|look| look.history.as_ref());
+        logs.map(|history| history.length)
+            .next()
+            .unwrap_or_else(|| {
+                let seen = self.seen.values().filter_map(|seen| seen.first());
+                let first = seen.map(|(at, _)| *at).min();
+                scale(first, wall, HISTORIES[self.history].0)
+            })
     }
 
     /// The place of the chosen row.
@@ -423,5 +461,22 @@ mod tests {
         let cells = app.history_of(row, LogTime(hour), 4);
         use HistoryCell::{Complete, Failed};
         assert_eq!(cells, [Complete, Complete, Failed, Failed]);
+        assert_eq!(app.history_length(LogTime(hour / 2)).1, "30m");
+    }
+
+    #[test]
+    fn a_history_is_no_longer_than_what_is_known() {
+        let at = |seconds: i64| LogTime(seconds * 1000);
+        for (first, most, words) in [
+            (Some(at(990)), 3600, "1m"),
+            (Some(at(800)), 3600, "5m"),
+            (Some(at(-900)), 3600, "1h"),
+            (Some(at(-900_000)), 3600, "1h"),
+            (Some(at(-900_000)), 7 * 24 * 3600, "7d"),
+            (Some(at(2000)), 3600, "1m"),
+            (None, 3600, "1h"),
+        ] {
+            assert_eq!(scale(first, at(1000), most).1, words, "{first:?} {most}");
+        }
     }
 }

@@ -65,7 +65,15 @@ pub struct TopRow {
 pub struct LocalLook {
     pub name: String,
     pub seen: Value,
-    pub history: Option<Vec<HistoryCell>>,
+    pub history: Option<LogHistory>,
+}
+
+/// The history of a database by its log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogHistory {
+    pub cells: Vec<HistoryCell>,
+    /// Of all cells, in seconds and in words. It is the same for all logs of a round.
+    pub length: (u64, &'static str),
 }
 
 impl TopRow {
@@ -172,7 +180,7 @@ impl TopRow {
             self.next = text("next").or(self.next.take());
         }
         if let Some(history) = &look.history {
-            self.history.clone_from(history);
+            self.history.clone_from(&history.cells);
         }
     }
 

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::address::Address;
 use serde_json::{Value, json};
 
-use super::row::LocalLook;
+use super::app::scale;
+use super::row::{LocalLook, LogHistory};
 use crate::agent::{self, report::AgentStatus};
 use crate::commands::status::{self, StatusScope};
 use crate::log::parse::time::LogTime;
@@ -128,7 +129,6 @@ fn looks(
         )
     };
     let to = LogTime::now();
-    let from = LogTime(to.0.saturating_sub_unsigned(seconds.saturating_mul(1000)));
     let begun = Instant::now();
     let look = |(name, scope): (OsString, Option<StatusScope>)| {
         let answers = match scope {
@@ -145,13 +145,12 @@ fn looks(
         // Where nobody can look, a log might hang, too. Of many logs each round begins some.
         let log = PathBuf::from(&name).join("daemon.log");
         let may_read = error.is_none() && (tails.contains_key(&log) || begun.elapsed() < NEW_LOGS);
-        let history = may_read.then(|| {
+        let has_log = may_read && {
             let tail = tails
                 .entry(log.clone())
                 .or_insert_with(|| LogTail::new(&log));
-            tail.read_on().then(|| tail.cells(from, to, cells))
-        });
-        let history = history.flatten();
+            tail.read_on()
+        };
         let nothing = || {
             error.map_or(
                 Value::Null,
@@ -159,11 +158,23 @@ fn looks(
             )
         };
         let seen = answers.data.into_iter().next().unwrap_or_else(nothing);
-        LocalLook {
+        let look = LocalLook {
             name: name.to_string_lossy().into_owned(),
             seen,
-            history,
-        }
+            history: None,
+        };
+        (look, has_log.then_some(log))
     };
-    names.into_iter().map(look).collect()
+    let mut looks: Vec<(LocalLook, Option<PathBuf>)> = names.into_iter().map(look).collect();
+    let tail = |log: &Option<PathBuf>| tails.get(log.as_ref()?);
+    let first = looks.iter().filter_map(|(_, log)| tail(log)?.first()).min();
+    let length = scale(first, to, seconds);
+    let from = LogTime(to.0.saturating_sub_unsigned(length.0.saturating_mul(1000)));
+    for (look, log) in &mut looks {
+        look.history = tail(log).map(|tail| LogHistory {
+            cells: tail.cells(from, to, cells),
+            length,
+        });
+    }
+    looks.into_iter().map(|(look, _)| look).collect()
 }

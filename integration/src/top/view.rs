@@ -12,12 +12,12 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Wrap};
 use unicode_width::UnicodeWidthStr;
 
-use self::columns::{Columns, STATE, fitted, laid_out, short_name};
-use super::app::{HISTORIES, TopAgent, TopApp};
+use self::columns::{Columns, STATE, fitted, laid_out};
+use super::app::{TopAgent, TopApp};
 use super::row::{TopRow, whole_seconds};
 use crate::log::parse::time::LogTime;
 use crate::log::tail::HistoryCell;
-use crate::output::table::common_directory;
+use crate::output::table::{common_directory, short_name};
 use crate::words::counted;
 
 /// As many agents have a line of their own; of more only those that do not answer.
@@ -63,7 +63,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut TopApp, look: TopLook, now: u64, wa
         .filter(|agent| app.agents.len() <= usize::from(AGENTS) || agent.gone.is_some());
     let agents: Vec<Line<'_>> = agents
         .take(usize::from(AGENTS))
-        .map(|agent| agent_line(agent, look, now, usize::from(area.width)))
+        .map(|agent| agent_line(agent, look, (now, wall), usize::from(area.width)))
         .collect();
     let details = if app.has_details && area.height >= LOW {
         DETAILS
@@ -155,7 +155,12 @@ fn head_line<'a>(
     Line::from(spans)
 }
 
-fn agent_line<'a>(agent: &TopAgent, look: TopLook, now: u64, width: usize) -> Line<'a> {
+fn agent_line<'a>(
+    agent: &TopAgent,
+    look: TopLook,
+    (now, wall): (u64, LogTime),
+    width: usize,
+) -> Line<'a> {
     let bad = if look.has_colours {
         Style::new().fg(Color::Red)
     } else {
@@ -180,12 +185,15 @@ fn agent_line<'a>(agent: &TopAgent, look: TopLook, now: u64, width: usize) -> Li
         }
         (None, Some((status, _))) => {
             let host = status.host.as_deref().unwrap_or("unknown");
+            let up = match LogTime::parse(&status.since) {
+                Some(since) => format!("up {}", whole_seconds(wall.since(since).as_secs())),
+                None => format!("since {}", status.since),
+            };
             let text = format!(
-                "{}: agent {}, PID {}, host {host}, since {}{}",
+                "{}: agent {}, {up}, PID {}, host {host}{}",
                 agent.name,
                 status.version,
                 status.pid,
-                status.since,
                 if status.ending { ", ending" } else { "" }
             );
             Line::raw(fitted(&safe(&text), width))
@@ -210,7 +218,7 @@ fn draw_table(
         .min(place)
         .max((place + 1).saturating_sub(room));
     let common = common_directory(rows.iter().map(|row| row.name.as_str())).unwrap_or("");
-    let history = format!("last {}", HISTORIES[app.history].1);
+    let history = format!("last {}", app.history_length(wall).1);
     let below = format!("DATABASE below {common}");
     let has_room = !common.is_empty() && below.width() <= columns.name;
     let database = if has_room {
@@ -219,7 +227,7 @@ fn draw_table(
         "DATABASE".to_owned()
     };
     let heads = [
-        "STATE", "FOR", &database, "HELD BY", "HELD FOR", "QUEUE", "UNPUSHED", &history,
+        "STATE", "FOR", &database, "HELD BY", "HELD FOR", "QUEUE", "UNPUSHED", "WHY", &history,
     ];
     let head = laid_out(columns, heads.map(str::to_owned));
     let mut lines = vec![Line::styled(
@@ -247,6 +255,7 @@ fn draw_table(
             text(row.held_for(now)),
             count(row.queue),
             count(row.unpushed),
+            row.why.clone().unwrap_or_default(),
             String::new(),
         ];
         let line = laid_out(columns, cells);
@@ -260,16 +269,18 @@ fn draw_table(
         } else {
             style(row.rank(), look)
         };
+        // Not the history: reversed, the worst would look like the best.
+        let chosen = if number == place {
+            Modifier::REVERSED
+        } else {
+            Modifier::empty()
+        };
         let mut spans = vec![
-            Span::styled(state.to_owned(), colour),
-            Span::raw(rest.to_owned()),
+            Span::styled(state.to_owned(), colour.add_modifier(chosen)),
+            Span::styled(rest.to_owned(), Style::new().add_modifier(chosen)),
         ];
         spans.extend(strip(&app.history_of(row, wall, columns.history), look));
-        let mut line = Line::from(spans);
-        if number == place {
-            line = line.style(Style::new().add_modifier(Modifier::REVERSED));
-        }
-        lines.push(line);
+        lines.push(Line::from(spans));
     }
     frame.render_widget(Paragraph::new(lines), area);
 }

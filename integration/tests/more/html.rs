@@ -62,6 +62,18 @@ fn a_known_week_has_its_spans_in_the_page() {
         json!(["nightly-import\t1\t12\t2h\t2h\t2h"])
     );
 
+    let legend =
+        "return [...document.querySelectorAll('.lanes dd')].map((row) => row.innerText.trim())";
+    assert_eq!(
+        browser.run(legend),
+        json!([
+            "ran stopped",
+            "local_only synced",
+            "nightly-import lock that cannot be checked",
+            "complete incomplete failed skipped: none while there is a claim",
+        ])
+    );
+
     // Another range: what is outside of it is gone, also from the table of holders.
     browser.run(
         "document.getElementById('from').value = '2026-02-04T00:30:00'; \
@@ -74,6 +86,57 @@ fn a_known_week_has_its_spans_in_the_page() {
         of("claim", &["data-of"]),
         json!(["2026-02-04T00:00:00Z 2026-02-04T01:00:00Z unreadable"])
     );
+    assert_eq!(
+        browser.run("return document.getElementById('from').value"),
+        json!("2026-02-04 00:30:00")
+    );
+}
+
+/// A link that names the database and a moment shows the hour around it, and each row of the list is such a link.
+#[test]
+fn a_link_to_a_moment_of_a_database_is_followed() {
+    let scene = crate::a_scene();
+    let Some(browser) = Browser::open(&scene, (500, 900), true) else {
+        return;
+    };
+    browser.show(&week().page(&scene, &[]));
+    browser.run("document.querySelector('details.list').open = true");
+    let links =
+        "return [...document.querySelectorAll('.list td.t a')].map((a) => a.getAttribute('href'))";
+    until("the list is there", || browser.run(links) != json!([]));
+    let link = browser.run(links)[1].as_str().unwrap().to_owned();
+    assert!(link.ends_with("@2026-02-02T02:00:00Z"), "{link}");
+    let name = browser.run("return document.querySelector('h2').textContent");
+    assert_eq!(
+        link.split_once('@').map(|(name, _)| name[1..].to_owned()),
+        name.as_str().map(str::to_owned)
+    );
+    browser.run("document.querySelectorAll('.list td.t a')[1].click()");
+    until("the hour is shown", || {
+        browser.run("return document.getElementById('from').value") == json!("2026-02-02 01:30:00")
+            && browser.run("return document.getElementById('to').value")
+                == json!("2026-02-02 02:30:00")
+    });
+    until("the moment has a line", || {
+        browser.run("return document.querySelectorAll('line.at').length") == json!(1)
+    });
+    assert_eq!(
+        browser.run("return location.hash"),
+        json!(link),
+        "the address stays"
+    );
+    let names = "return [...document.querySelectorAll('.label, .beside')].map((one) => one.getAttribute('class') + ' ' + one.textContent)";
+    assert_eq!(
+        browser.run(names),
+        json!(["label nightly-import"]),
+        "in the bar"
+    );
+    browser.run("location.hash = '#2026-02-01T00:00:00Z/2026-02-06T00:00:00Z'");
+    until("the name is beside its bar", || {
+        browser.run(names) == json!(["beside nightly-import"])
+    });
+    let wider = "return document.documentElement.scrollWidth > innerWidth";
+    assert_eq!(browser.run(wider), json!(false), "it fits a phone");
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! What the page's script draws: the spans of the timelines as JSON, in a short form.
 //!
-//! `{"from","to","words":[…],"logs":[{"runs","databases"}]}`. Times are Unix seconds. Words are places in `words`;
-//! -1 is no word.
+//! `{"from","to","words":[…],"lost","logs":[{"runs","databases"}]}`. Times are Unix seconds. Words are places in
+//! `words`; -1 is no word. `lost` words had no room.
 //! - `runs`: `[from, length, end, words]` of each daemon.
-//! - `databases`: `{"id","name","cycles","claims","states","gaps","marks","dropped"}`; `dropped` is how many of the
-//!   earliest claims are left out.
+//! - `databases`: `{"id","name","short","cycles","claims","states","gaps","marks"}`.
 //!   - `cycles`: `{"d","l","k","n","w"}`: seconds since the start of the one before, lengths, a digit each for how it
 //!     ended ([`CycleEnd`]); where a run has several cycles their number, and where there are words these, by place.
 //!   - `claims`: `[from, length, kind, holder, skips, end, words]`; kind 0 is held, 1 unreadable, 2 busy.
@@ -47,6 +46,8 @@ struct WordList {
     all: Vec<String>,
     places: HashMap<String, usize>,
     size: usize,
+    /// As many had no room.
+    lost: u64,
 }
 
 impl WordList {
@@ -61,6 +62,7 @@ impl WordList {
             return number(*place);
         }
         if self.size + text.len() > WORDS {
+            self.lost += 1;
             return -1;
         }
         self.size += text.len();
@@ -95,7 +97,7 @@ pub fn data(databases: &[HtmlDatabase<'_>], reports: &[LogReport]) -> (Value, Ht
     });
     let logs: Vec<Value> = logs.collect();
     (
-        json!({ "from": range.from, "to": range.to, "words": words.all, "logs": logs }),
+        json!({ "from": range.from, "to": range.to, "words": words.all, "lost": words.lost, "logs": logs }),
         range,
     )
 }
@@ -164,8 +166,8 @@ fn database_json(
     });
     let marks: Vec<Value> = marks.collect();
     json!({
-        "id": database.id, "name": database.title, "claims": claims, "states": states, "gaps": gaps, "marks": marks,
-        "dropped": spans.dropped.streaks, "cycles": cycles(&joined(spans.cycles.clone(), runs), range, words),
+        "id": database.id, "name": database.title, "short": database.short, "claims": claims, "states": states, "gaps": gaps, "marks": marks,
+        "cycles": cycles(&joined(spans.cycles.clone(), runs), range, words),
     })
 }
 

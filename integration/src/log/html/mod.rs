@@ -16,6 +16,7 @@ use super::report::{LogAnswer, LogReport, STATES};
 use super::timeline::database::DatabaseTimeline;
 use super::timeline::repeats::RepeatedMessage;
 use crate::output::base64;
+use crate::output::table::{common_directory, short_name};
 use crate::words::counted;
 use beadlock_checker::internal::escape::escaped;
 
@@ -25,6 +26,9 @@ const SCRIPT: &str = include_str!("page.js");
 /// As many failures of a database are listed.
 const FAILURES: usize = 10;
 
+/// As many holders of a database are listed.
+const HOLDERS: usize = 30;
+
 /// A database of a page.
 #[derive(Debug)]
 struct HtmlDatabase<'a> {
@@ -32,6 +36,8 @@ struct HtmlDatabase<'a> {
     log: usize,
     id: String,
     title: String,
+    /// The title without what all databases have in common.
+    short: String,
     timeline: &'a DatabaseTimeline,
     answer: LogAnswer,
     since: Option<LogTime>,
@@ -44,6 +50,7 @@ pub fn page(reports: &[LogReport], now: LogTime) -> String {
     let mut databases: Vec<HtmlDatabase<'_>> =
         reports.iter().enumerate().flat_map(of_log).collect();
     databases.sort_by_key(|database| (database.answer.rank(), database.answer.since));
+    shorten(&mut databases);
     let (data, range) = data::data(&databases, reports);
     let lines: u64 = reports.iter().map(|report| report.log.lines.all).sum();
     let about = format!(
@@ -72,7 +79,7 @@ pub fn page(reports: &[LogReport], now: LogTime) -> String {
          <script type=\"application/json\" id=\"data\">{data}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
         hash(STYLE),
         hash(SCRIPT),
-        markup(databases.first().map_or("", |database| &database.title)),
+        markup(databases.first().map_or("", |database| &database.short)),
         markup(&about),
         controls(range),
         legend(),
@@ -81,8 +88,27 @@ pub fn page(reports: &[LogReport], now: LogTime) -> String {
 }
 
 const KEYS: &str = "All times are UTC. Drag over a timeline to choose a range, double-click for all; Ctrl and \
-    the wheel zoom. Keys on a timeline: left and right go through its entries, Shift with them moves the range, + \
-    and - zoom, 0 shows everything.";
+    the wheel zoom. A click on an entry puts a link to it into the address. Keys on a timeline: left and right go \
+    through its entries, Shift with them moves the range, + and - zoom, 0 shows everything.";
+
+/// Leaves out of each title what all have in common, and the name of the log; of a single path all but the last directory.
+fn shorten(databases: &mut [HtmlDatabase<'_>]) {
+    let titles: Vec<String> = databases
+        .iter()
+        .map(|database| database.title.clone())
+        .collect();
+    let common = common_directory(titles.iter().map(String::as_str)).unwrap_or("");
+    for database in databases {
+        let title = &database.title;
+        let title = title.strip_suffix("/daemon.log").unwrap_or(title);
+        let dir = title.strip_suffix("/.beads").unwrap_or(title);
+        let above = match titles.len() {
+            1 => dir.rfind('/').map_or("", |end| &title[..=end]),
+            _ => common,
+        };
+        database.short = short_name(title, above).to_owned();
+    }
+}
 
 fn of_log<'a>((number, report): (usize, &'a LogReport)) -> impl Iterator<Item = HtmlDatabase<'a>> {
     report
@@ -92,6 +118,7 @@ fn of_log<'a>((number, report): (usize, &'a LogReport)) -> impl Iterator<Item = 
             log: number,
             id: format!("db-{number}-{at}"),
             title: report.title(timeline),
+            short: String::new(),
             timeline,
             since: report.log.window.since,
             end: answer.as_of.or(timeline.last).unwrap_or(report.end),
@@ -129,12 +156,12 @@ fn markup(text: &str) -> String {
 }
 
 fn controls(range: HtmlRange) -> String {
-    let stamp = |seconds: i64| LogTime(seconds * 1000).to_string().replace(' ', "T");
+    let stamp = |seconds: i64| LogTime(seconds * 1000).to_string();
     let (from, to) = (stamp(range.from), stamp(range.to));
     let field = |id: &str, value: &str| {
         format!(
-            "<label class=\"when\">{id} <input type=\"datetime-local\" step=\"1\" id=\"{id}\" value=\"{value}\" \
-             min=\"{from}\" max=\"{to}\"></label>"
+            "<label class=\"when\">{id} <input id=\"{id}\" value=\"{value}\" size=\"19\" spellcheck=\"false\" \
+             autocomplete=\"off\" placeholder=\"YYYY-MM-DD hh:mm:ss\"> UTC</label>"
         )
     };
     let buttons: String = [
@@ -159,7 +186,7 @@ fn controls(range: HtmlRange) -> String {
     )
 }
 
-/// The meaning of the colours, and the hatches that the timelines use.
+/// The meaning of the overview's colours, and the hatches that the timelines use. Each timeline has a legend of its own.
 fn legend() -> String {
     let mut text =
         "<svg width=\"0\" height=\"0\" class=\"sr\" aria-hidden=\"true\"><defs>".to_owned();
@@ -172,20 +199,13 @@ fn legend() -> String {
              y2=\"{size}\"/></pattern>"
         );
     }
-    text += "</defs></svg><ul class=\"legend needs-script\" hidden>";
+    text += "</defs></svg><ul class=\"legend needs-script\" hidden><li>at the top, the worst of each moment:</li>";
     for (class, words) in [
-        ("complete", "complete cycles"),
-        ("incomplete", "incomplete cycle"),
-        ("failed", "failed cycle"),
-        ("h0", "claim, a colour for each holder"),
+        ("complete", "complete"),
+        ("s-skipped", "skipped"),
+        ("incomplete", "not pushed, incomplete"),
         ("unreadable", "lock that cannot be checked"),
-        ("s-local_only", "commits not pushed"),
-        ("s-behind", "not pulled"),
-        ("s-synced", "synced"),
-        ("run", "agent runs"),
-        ("gap", "no line"),
-        ("removed", "stale lock removed"),
-        ("notice", "notice"),
+        ("failed", "failed"),
     ] {
         let _ = write!(
             text,
@@ -200,20 +220,25 @@ fn section(database: &HtmlDatabase<'_>) -> String {
     let HtmlDatabase {
         id,
         title,
+        short,
         timeline,
         answer,
         end,
         ..
     } = database;
-    let (class, words) = match answer.syncing {
-        Some(true) => ("good", STATES[answer.rank()].1),
-        Some(false) => ("bad", STATES[answer.rank()].1),
-        None => ("unsure", STATES[answer.rank()].1),
+    // A claim is nothing that has failed.
+    let class = match (answer.state, answer.syncing) {
+        ("held" | "busy", _) => "skipped",
+        (_, Some(true)) => "good",
+        (_, Some(false)) => "bad",
+        (_, None) => "unsure",
     };
+    let words = STATES[answer.rank()].1;
     let mut text = format!(
         "<section class=\"db\" id=\"{id}\" aria-labelledby=\"{id}-name\">\n<div class=\"title\">\
-         <h2 id=\"{id}-name\">{}</h2><span class=\"verdict {class}\">{}</span></div>\n<p>{}</p>\n",
+         <h2 id=\"{id}-name\" title=\"{}\">{}</h2><span class=\"verdict {class}\">{}</span></div>\n<p>{}</p>\n",
         markup(title),
+        markup(short),
         markup(words),
         markup(&answer.message),
     );
@@ -235,8 +260,9 @@ fn section(database: &HtmlDatabase<'_>) -> String {
     let _ = writeln!(
         text,
         "<div class=\"timeline needs-script\" hidden tabindex=\"0\" role=\"group\" aria-roledescription=\"timeline\" \
-         aria-label=\"Timeline of {}; left and right go through its entries\"></div>\n<p class=\"figures\">{}</p>",
-        markup(title),
+         aria-label=\"Timeline of {}; left and right go through its entries\"></div>\n<dl class=\"lanes needs-script\" \
+         hidden></dl>\n<p class=\"figures\">{}</p>",
+        markup(short),
         markup(&timeline.cycles_text(*end)),
     );
     if let Some(words) = dropped(timeline) {
@@ -307,11 +333,10 @@ fn holders(timeline: &DatabaseTimeline) -> String {
             .map(beadlock_checker::internal::duration::shown)
             .unwrap_or_default()
     };
-    let rows: Vec<Vec<String>> = timeline
-        .holders
-        .sorted()
-        .into_iter()
-        .take(30)
+    let all = timeline.holders.sorted();
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .take(HOLDERS)
         .map(|row| {
             vec![
                 escaped(&row.name).to_string(),
@@ -327,7 +352,17 @@ fn holders(timeline: &DatabaseTimeline) -> String {
         return String::new();
     }
     let heads = ["holder", "claims", "skips", "median", "longest", "in all"];
-    table("holders", "Holders", &heads, &rows, |at| at > 0)
+    let title = titled("Holders", "longest", HOLDERS, all.len());
+    table("holders", &title, &heads, &rows, |at| at > 0)
+}
+
+/// The title of a table that has only some of all rows.
+fn titled(title: &str, which: &str, most: usize, all: usize) -> String {
+    if all > most {
+        format!("{title}, the {most} {which} of {all}")
+    } else {
+        title.to_owned()
+    }
 }
 
 fn failures(messages: &[&RepeatedMessage]) -> String {
@@ -344,7 +379,7 @@ fn failures(messages: &[&RepeatedMessage]) -> String {
     let rows: Vec<Vec<String>> = messages.iter().take(FAILURES).map(row).collect();
     table(
         "failures",
-        "Failures",
+        &titled("Failures", "latest", FAILURES, messages.len()),
         &["last (UTC)", "times", "why"],
         &rows,
         |at| at == 1,

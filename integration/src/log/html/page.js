@@ -5,9 +5,12 @@
   const words = data.words, NS = 'http://www.w3.org/2000/svg';
   const ENDS = ['complete', 'incomplete', 'failed', 'timed_out', 'unfinished'];
   const KINDS = ['held', 'unreadable', 'busy'];
+  /* As many marks, and cycles that were not complete, are drawn and listed. */
+  const MARKS = 400, WORSE = 2000;
   const GUTTER = 64, LANES = { agent: [24, 8], state: [38, 14], claims: [58, 22], cycles: [86, 40] }, HEIGHT = 130;
   const all = { from: data.from, to: Math.max(data.to, data.from + 1) };
-  const view = { ...all };
+  /* `at` is the moment that the address names. */
+  const view = { ...all, at: null };
   const tip = document.getElementById('tip'), live = document.getElementById('live');
   const overview = document.getElementById('overview');
 
@@ -50,7 +53,7 @@
     const runs = log.runs.map(([from, span, end, text]) => ({ kind: 'run', from, to: from + span, end, words: word(text) }));
     for (const claim of claims) if (claim.of === 'held') totals.set(claim.who, (totals.get(claim.who) || 0) + claim.to - claim.from + 1);
     const section = document.getElementById(raw.id);
-    databases.push({ name: raw.name, dropped: raw.dropped, section, cycles, claims, states, gaps, marks, runs, drawn: '', here: -1, listed: [] });
+    databases.push({ name: raw.name, short: raw.short, section, cycles, claims, states, gaps, marks, runs, drawn: '', here: -1, listed: [], whole: [...section.querySelectorAll('table.holders tbody tr')] });
   }));
   const order = [...totals.entries()].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
   const colours = new Map(order.map(([name], i) => [name, 'h' + Math.min(i, 7)]));
@@ -110,6 +113,7 @@
     const width = Math.max(x(Math.min(span.to, view.to)) - from, 2);
     return el('svg:rect', { x: GUTTER + from, y: top, width, height, rx: Math.min(2, width / 2), 'data-kind': span.kind, 'data-from': iso(span.from), 'data-to': iso(span.to), ...attributes });
   };
+  const cut = (text, most) => (text.length > most ? text.slice(0, Math.max(1, Math.floor(most) - 1)) + '…' : text);
   /* Claims that would share a pixel are drawn as one. */
   const clustered = (list, x) => {
     const out = [];
@@ -137,17 +141,20 @@
         most = Math.max(most, bucket.complete || 0);
       }
     }
+    /* A cycle more or less in a column is the grid's doing: a column is as high as its neighbours. */
+    const near = (column) => Math.max(...[column - 1, column, column + 1].map((one) => (buckets[one] && buckets[one].complete) || 0));
     buckets.forEach((bucket, column) => {
       if (!bucket) return;
       let y = top + height;
       for (const end of ENDS) {
         if (!bucket[end]) continue;
-        const tall = end === 'complete' ? 4 + (height - 20) * Math.sqrt(bucket[end] / most) : Math.min(y - top, 6 + 10 * Math.min(1, bucket[end] / (most || bucket[end])));
+        const tall = end === 'complete' ? 4 + (height - 20) * Math.sqrt(near(column) / most) : Math.min(y - top, 6 + 10 * Math.min(1, bucket[end] / (most || bucket[end])));
         paths[end] = (paths[end] || '') + 'M' + (GUTTER + column * 2) + ' ' + y.toFixed(1) + 'v' + (-tall).toFixed(1) + 'h2v' + tall.toFixed(1) + 'z';
         y -= tall;
       }
     });
     for (const end of ENDS) if (paths[end]) svg.append(el('svg:path', { class: end, d: paths[end], 'data-kind': 'cycles', 'data-end': end, 'data-count': counts[end] }));
+    return counts;
   };
 
   const draw = (db) => {
@@ -168,15 +175,22 @@
     }
     inView(db.gaps).forEach((span) => add(span, rect('agent', x, span, { class: 'gap' })));
     inView(db.states).forEach((span) => add(span, rect('state', x, span, { class: 's-' + span.state, 'data-state': span.state })));
-    for (const cluster of clustered(inView(db.claims), x)) {
+    const clusters = clustered(inView(db.claims), x), named = new Set();
+    for (const [place, cluster] of clusters.entries()) {
       const [span] = cluster.spans, colour = (one) => (one.of === 'held' ? colours.get(one.who) : one.of);
       if (cluster.spans.length === 1) {
         const node = rect('claims', x, span, { class: colour(span), 'data-holder': span.who, 'data-of': span.of, 'data-skips': span.skips });
         add(span, node);
-        const room = Number(node.getAttribute('width')) - 10;
-        if (span.of === 'held' && room > 30) {
-          const most = Math.floor(room / 6.6), text = span.who.length > most ? span.who.slice(0, Math.max(1, most - 1)) + '…' : span.who;
-          svg.append(el('svg:text', { class: 'label', x: Number(node.getAttribute('x')) + 5, y: 73 }, text));
+        const left = Number(node.getAttribute('x')), right = left + Number(node.getAttribute('width'));
+        if (span.of === 'held') {
+          /* In the bar, or beside the first of this holder that has room up to the next bar. */
+          const next = clusters[place + 1], wide = Math.min(26, span.who.length) * 6.6;
+          const inside = right - left - 10, beside = (next ? GUTTER + x(next.from) : width + GUTTER) - right - 8;
+          const isBeside = inside < wide && !named.has(span.who) && beside >= Math.max(inside, Math.min(wide, 40));
+          if (isBeside || inside > 30) {
+            named.add(span.who);
+            svg.append(el('svg:text', { class: isBeside ? 'beside' : 'label', x: isBeside ? right + 4 : left + 5, y: 73 }, cut(span.who, (isBeside ? beside : inside) / 6.6)));
+          }
         }
       } else {
         const names = [...new Set(cluster.spans.map((one) => one.who || one.of))];
@@ -184,27 +198,79 @@
         add(many, rect('claims', x, many, { class: 'many ' + colour(span), 'data-claims': cluster.spans.length }));
       }
     }
-    drawCycles(db, svg, x, width);
-    for (const mark of inView(db.marks).slice(-400)) {
+    const counts = drawCycles(db, svg, x, width), marks = inView(db.marks);
+    for (const mark of marks.slice(-MARKS)) {
       const at = GUTTER + x(mark.from), node = el('svg:path', { class: mark.kind, d: `M${at} 55l-3.5-6h7z`, 'data-kind': mark.kind, 'data-from': iso(mark.from) });
       add(mark, node);
     }
+    if (view.at !== null) svg.append(el('svg:line', { class: 'at', x1: GUTTER + x(view.at), x2: GUTTER + x(view.at), y1: 16, y2: HEIGHT }));
     figure.replaceChildren(svg);
-    db.listed = [...spans, ...db.cycles.slice(first(db.cycles, view.from)).filter((run) => run.from <= view.to && run.end !== 'complete').slice(0, 2000).map((run) => [run, null])]
-      .sort((a, b) => a[0].from - b[0].from);
+    const worse = db.cycles.slice(first(db.cycles, view.from)).filter((run) => run.from <= view.to && run.end !== 'complete');
+    db.listed = [...spans, ...worse.slice(0, WORSE).map((run) => [run, null])].sort((a, b) => a[0].from - b[0].from);
     db.here = -1;
+    const notes = [];
+    if (marks.length > MARKS) notes.push((marks.length - MARKS) + ' earlier marks');
+    if (worse.length > WORSE) notes.push('of ' + worse.length + ' incomplete and failed cycles the list has ' + WORSE);
+    if (db.cycles.some((run) => run.count > 1)) notes.push('neighbouring cycles that ended alike are one');
+    if (data.lost) notes.push(counted(data.lost, 'text of the log', 'texts of the log') + ' for the size of the page');
+    lanes(db, counts, notes);
     holders(db);
     const list = db.section.querySelector('details.list');
     list.querySelector('summary').textContent = counted(db.listed.length, 'entry', 'entries') + ' of this range as a list';
     if (list.open) fill(db, list);
   };
 
+  /* The legend of each lane, with what occurs in the range, and what was left out. */
+  const lanes = (db, counts, notes) => {
+    const box = db.section.querySelector('dl.lanes'), runs = inView(db.runs), claims = inView(db.claims);
+    const some = (list, fits, entry) => (list.some(fits) ? [entry] : []);
+    const ended = (run) => run.end !== 'running' && run.to <= view.to, lost = (run) => run.end.startsWith('lost');
+    const states = [...new Set(inView(db.states).map((span) => span.state))];
+    const held = new Set(claims.filter((claim) => claim.of === 'held').map((claim) => claim.who));
+    const known = order.map(([name]) => name).filter((name) => held.has(name));
+    const own = known.filter((name) => colours.get(name) !== 'h7'), others = known.length - own.length;
+    const rows = {
+      agent: [...some(runs, () => true, ['run', 'ran']), ...some(runs, (run) => ended(run) && !lost(run), ['stop', 'stopped']),
+        ...some(runs, (run) => ended(run) && lost(run), ['run lost', 'killed or crashed']), ...some(inView(db.gaps), () => true, ['gap', 'no line'])],
+      state: [...states.map((state) => ['s-' + state, state]), ...some(inView(db.marks), (mark) => mark.kind === 'notice', ['notice', 'notice']),
+        ...some(inView(db.marks), (mark) => mark.kind === 'removed', ['removed', 'stale lock removed'])],
+      claims: [...own.map((name) => [colours.get(name), name]), ...(others ? [['h7', counted(others, 'other holder', 'other holders')]] : []),
+        ...some(claims, (claim) => claim.of === 'unreadable', ['unreadable', 'lock that cannot be checked']), ...some(claims, (claim) => claim.of === 'busy', ['busy', 'gate was busy'])],
+      cycles: ENDS.filter((end) => counts[end]).map((end) => [end, end.replace('_', ' ')]),
+    };
+    if (claims.length) rows.cycles.push(['none', 'skipped: none while there is a claim']);
+    box.replaceChildren(...Object.entries(rows).filter(([, entries]) => entries.length).flatMap(([lane, entries]) => {
+      const dd = el('dd');
+      for (const [colour, text] of entries) {
+        const one = el('span'), swatch = el('svg:svg', { class: 'swatch', 'aria-hidden': 'true' });
+        swatch.append(colour === 'notice' || colour === 'removed' ? el('svg:path', { class: colour, d: 'M5 9l-4-7h8z' }) : el('svg:rect', { class: colour, width: 10, height: 10, rx: 2 }));
+        one.append(swatch, cut(text, 40));
+        dd.append(one, ' ');
+      }
+      return [el('dt', {}, lane), dd];
+    }));
+    if (notes.length) box.append(el('dt', {}, 'left out'), el('dd', {}, notes.join('; ')));
+  };
+
+  const isWhole = () => view.from === all.from && view.to === all.to;
   const holders = (db) => {
     const body = db.section.querySelector('table.holders tbody');
     if (!body) return;
-    /* Of a very long log the earliest claims are in these rows alone. */
-    db.rows = db.rows || [...body.children].map((row) => row.cloneNode(true));
-    if (db.dropped && view.from <= all.from && view.to >= all.to) { body.replaceChildren(...db.rows); return; }
+    const heading = body.closest('div:not(.wide)').querySelector('h3');
+    db.heading = db.heading || heading.textContent;
+    /* The sums of the whole log, of which the page may have only the latest claims. */
+    if (isWhole()) {
+      heading.textContent = db.heading;
+      for (const row of db.whole) {
+        const name = row.cells[0];
+        if (name.querySelector('svg')) continue;
+        const swatch = el('svg:svg', { class: 'swatch', 'aria-hidden': 'true' });
+        swatch.append(el('svg:rect', { class: colours.get(name.textContent) || 'h7', width: 10, height: 10, rx: 2 }));
+        name.prepend(swatch);
+      }
+      return body.replaceChildren(...db.whole);
+    }
+    heading.textContent = 'Holders in this range';
     const rows = new Map();
     for (const claim of inView(db.claims)) {
       if (claim.of !== 'held') continue;
@@ -226,13 +292,17 @@
       tr.append(td, ...cells.map((cell) => el('td', { class: 'n' }, cell)));
       return tr;
     }));
+    if (sorted.length > 30) { const tr = el('tr'); tr.append(el('td', { colspan: 6 }, 'and ' + (sorted.length - 30) + ' more')); body.append(tr); }
     if (!sorted.length) { const tr = el('tr'); tr.append(el('td', { colspan: 6 }, 'no claim in this range')); body.append(tr); }
   };
 
+  const link = (db, at) => '#' + encodeURIComponent(db.short) + '@' + iso(Math.round(at));
   const fill = (db, list) => {
     const rows = db.listed.slice(0, 500).map(([span]) => {
       const tr = el('tr'), [when, ...rest] = details(span);
-      tr.append(el('td', { class: 't' }, stamp(span.from)), el('td', { class: 'n' }, span.to > span.from ? length(span.to - span.from) : ''), el('td', {}, title(span)), el('td', {}, rest.join('; ')));
+      const time = el('td', { class: 't' });
+      time.append(el('a', { href: link(db, span.from) }, stamp(span.from)));
+      tr.append(time, el('td', { class: 'n' }, span.to > span.from ? length(span.to - span.from) : ''), el('td', {}, title(span)), el('td', {}, rest.join('; ')));
       tr.title = when;
       return tr;
     });
@@ -251,7 +321,7 @@
   /* The overview: the worst that happened at each moment, in all databases. */
   const drawOverview = () => {
     const width = overview.clientWidth, height = overview.clientHeight, x = scale(width, all), columns = Math.ceil(width / 2);
-    const RANKS = ['', 'complete', 'h7', 's-local_only', 'incomplete', 'unreadable', 'failed'];
+    const RANKS = ['', 'complete', 's-skipped', 's-local_only', 'incomplete', 'unreadable', 'failed'];
     const worst = new Uint8Array(columns);
     const put = (from, to, rank) => {
       const end = Math.min(columns - 1, Math.floor(x(to) / 2));
@@ -273,8 +343,8 @@
     overview.replaceChildren(...Object.entries(paths).map(([rank, d]) => el('svg:path', { class: RANKS[rank], d })));
     const [from, to] = [x(view.from), Math.max(x(view.to), x(view.from) + 3)];
     overview.append(el('svg:rect', { class: 'shade', x: 0, y: 0, width: Math.max(0, from), height }), el('svg:rect', { class: 'shade', x: to, y: 0, width: Math.max(0, width - to), height }),
-      el('svg:rect', { class: 'brush', x: from + 0.5, y: 0.5, width: Math.max(2, to - from - 1), height: height - 1 }));
-    if (view.from > all.from || view.to < all.to) for (const at of [from, to]) overview.append(el('svg:rect', { class: 'grip', x: at - 2, y: height / 2 - 8, width: 4, height: 16, rx: 2 }));
+      ...(isWhole() ? [] : [el('svg:rect', { class: 'brush', x: from + 0.5, y: 0.5, width: Math.max(2, to - from - 1), height: height - 1 })]));
+    if (!isWhole()) for (const at of [from, to]) overview.append(el('svg:rect', { class: 'grip', x: at - 2, y: height / 2 - 8, width: 4, height: 16, rx: 2 }));
   };
 
   let asked = 0;
@@ -286,29 +356,50 @@
       drawOverview();
       seen.forEach((db) => { if (!db.section.hidden) draw(db); });
       for (const button of document.querySelectorAll('.ranges button')) button.setAttribute('aria-pressed', String(isRange(button)));
-      from.value = iso(view.from).slice(0, 19);
-      to.value = iso(view.to).slice(0, 19);
+      from.value = stamp(view.from);
+      to.value = stamp(view.to);
     });
   };
   const rangeOf = (button) => (button.dataset.seconds === 'all' ? all : { from: Math.max(all.from, all.to - Number(button.dataset.seconds)), to: all.to });
   const isRange = (button) => { const range = rangeOf(button); return range.from === view.from && range.to === view.to; };
-  const go = (begin, end) => {
+  const address = (hash) => {
+    try { history.replaceState(null, '', hash || location.pathname + location.search); } catch (_) { /* a file in a frame */ }
+  };
+  const go = (begin, end, hash) => {
     hideTip();
+    if (!hash && view.at !== null) { view.at = null; databases.forEach((db) => { db.drawn = ''; }); }
     let [low, high] = begin <= end ? [begin, end] : [end, begin];
     low = Math.floor(low); high = Math.ceil(high);
     if (high - low < 10) { const middle = Math.round((low + high) / 2); low = middle - 5; high = middle + 5; }
     const width = Math.min(high - low, all.to - all.from);
     low = Math.max(all.from, Math.min(low, all.to - width));
     view.from = low; view.to = Math.min(all.to, low + width);
-    const whole = view.from === all.from && view.to === all.to;
-    try { history.replaceState(null, '', whole ? location.pathname + location.search : '#' + iso(view.from) + '/' + iso(view.to)); } catch (_) { /* a file in a frame */ }
+    address(hash || (isWhole() ? '' : '#' + iso(view.from) + '/' + iso(view.to)));
     redraw();
+  };
+  /* `#FROM/TO`, `#DATABASE` and `#DATABASE@TIME`, which is the hour around it. */
+  const followed = () => {
+    const { hash } = location;
+    let text = '';
+    try { text = decodeURIComponent(hash.slice(1)); } catch (_) { return undefined; }
+    const range = text.split('/').map((part) => Date.parse(part) / 1000);
+    if (range.length === 2 && range.every(Number.isFinite)) return go(range[0], range[1]);
+    const [, name, time] = text.match(/^(.*?)(?:@([^@]*))?$/s);
+    const db = databases.find((one) => one.short === name) || databases.find((one) => one.name === name);
+    if (!db) return undefined;
+    const at = Date.parse(time) / 1000;
+    if (Number.isFinite(at)) {
+      view.at = at;
+      databases.forEach((one) => { one.drawn = ''; });
+      go(at - 1800, at + 1800, hash);
+    }
+    return db.section.scrollIntoView();
   };
   const zoom = (by, at = (view.from + view.to) / 2) => go(at - (at - view.from) * by, at + (view.to - at) * by);
   const pan = (by) => { const width = view.to - view.from; go(view.from + width * by, view.to + width * by); };
 
   /* Dragging over an axis chooses a range. */
-  const dragged = (node, gutter, range, still) => {
+  const dragged = (node, gutter, range, still, clicked) => {
     const at = (event) => {
       const box = node.getBoundingClientRect();
       return range.from + Math.max(0, Math.min(1, (event.clientX - box.left - gutter) / (box.width - gutter))) * (range.to - range.from);
@@ -332,6 +423,7 @@
       begin = null;
       node.querySelectorAll('.choice').forEach((old) => old.remove());
       if (Math.abs(event.clientX - from.x) > 5) go(from.at, at(event));
+      else if (clicked) clicked(event, from.at);
     });
     node.addEventListener('pointercancel', () => { begin = null; redraw(); });
     node.addEventListener('dblclick', () => go(all.from, all.to));
@@ -356,7 +448,7 @@
       if (y < top || y > top + height) return hideTip();
       const near = (view.to - view.from) / Math.max(1, figure.clientWidth) * 2, run = db.cycles[first(db.cycles, at - near)];
       return run && run.from <= at + near ? showTip(run, event.clientX, event.clientY) : hideTip();
-    });
+    }, (event, at) => address(link(db, event.target.span ? event.target.span.from : at)));
     figure.addEventListener('pointerleave', hideTip);
     figure.addEventListener('blur', hideTip);
     figure.addEventListener('wheel', (event) => {
@@ -379,7 +471,12 @@
 
   const from = document.getElementById('from'), to = document.getElementById('to');
   const typed = () => {
-    const [begin, end] = [from, to].map((input) => Date.parse(input.value + 'Z') / 1000);
+    const [begin, end] = [from, to].map((input) => {
+      const [, day, time] = input.value.trim().match(/^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?)Z?)?$/) || [];
+      const at = Date.parse(day + 'T' + (time || '00:00') + 'Z') / 1000;
+      input.setAttribute('aria-invalid', String(!Number.isFinite(at)));
+      return at;
+    });
     if (Number.isFinite(begin) && Number.isFinite(end)) go(begin, end);
   };
   from.addEventListener('change', typed);
@@ -408,10 +505,10 @@
   databases.forEach((db) => { watcher.observe(db.section); });
   addEventListener('beforeprint', () => { databases.forEach(draw); });
   addEventListener('resize', redraw);
-  const hash = decodeURIComponent(location.hash.slice(1)).split('/').map((text) => Date.parse(text) / 1000);
-  if (hash.length === 2 && hash.every(Number.isFinite)) go(hash[0], hash[1]);
   document.documentElement.classList.add('ready');
   document.querySelectorAll('.needs-script').forEach((node) => { node.hidden = false; });
+  followed();
+  addEventListener('hashchange', followed);
   databases.slice(0, 20).forEach((db) => { seen.add(db); draw(db); });
   redraw();
 })();

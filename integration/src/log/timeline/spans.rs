@@ -273,6 +273,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_dropped_is_counted() {
+        let mut spans = LogSpans::default();
+        for number in 0..=i64::try_from(KEPT).unwrap() {
+            spans.mark(at(number), MarkKind::Notice, "");
+        }
+        assert_eq!(
+            (spans.dropped.marks, spans.marks.len()),
+            (KEPT / 2, KEPT / 2 + 1)
+        );
+        spans.forget(at(0));
+        assert_eq!(spans.dropped.marks, 0, "a window begins anew");
+    }
+
+    #[test]
     fn a_state_lasts_until_another_one_is_reported_or_the_agent_ends() {
         let mut spans = LogSpans::default();
         let report = |state, why| StateReport {

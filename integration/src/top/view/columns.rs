@@ -10,6 +10,7 @@ pub struct Columns {
     pub held: usize,
     pub queue: usize,
     pub unpushed: usize,
+    pub why: usize,
     pub history: usize,
 }
 
@@ -22,7 +23,9 @@ impl Columns {
         let from = |least: usize, column: usize| if width >= least { column } else { 0 };
         let (held, queue, unpushed) = (from(100, 8), from(72, 5), from(60, 8));
         let fixed = STATE + FOR + held + queue + unpushed + 7;
-        let room = width.saturating_sub(fixed);
+        let all = width.saturating_sub(fixed);
+        let why = from(140, all * 2 / 5);
+        let room = all - why;
         let history = from(60, (room / 3).min(48));
         let holder = (room / 3).min(24);
         Self {
@@ -31,6 +34,7 @@ impl Columns {
             held,
             queue,
             unpushed,
+            why,
             history,
         }
     }
@@ -39,7 +43,17 @@ impl Columns {
 /// The columns in their widths, with a space between them, and room for the history behind them.
 pub fn laid_out(
     columns: Columns,
-    [state, since, name, holder, held, queue, unpushed, history]: [String; 8],
+    [
+        state,
+        since,
+        name,
+        holder,
+        held,
+        queue,
+        unpushed,
+        why,
+        history,
+    ]: [String; 9],
 ) -> String {
     let left = |text: &str, width: usize| {
         if width == 0 {
@@ -69,15 +83,8 @@ pub fn laid_out(
         + &right(&held, columns.held)
         + &right(&queue, columns.queue)
         + &right(&unpushed, columns.unpushed)
+        + &left(&why, columns.why)
         + &fitted(&history, columns.history)
-}
-
-/// A name without what all have in common, and without the `.beads` of most databases. The details have it whole.
-pub fn short_name<'a>(name: &'a str, common: &str) -> &'a str {
-    let name = name.strip_prefix(common).unwrap_or(name);
-    name.strip_suffix("/.beads")
-        .filter(|short| !short.is_empty())
-        .unwrap_or(name)
 }
 
 /// Cut to so many columns, with a sign that it was.

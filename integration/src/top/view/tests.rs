@@ -4,7 +4,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use serde_json::json;
 
-use super::super::row::LocalLook;
+use super::super::row::{LocalLook, LogHistory};
 use super::super::source::TopUpdate;
 use super::*;
 use crate::agent::report::AgentStatus;
@@ -13,6 +13,11 @@ const LOOK: TopLook = TopLook {
     has_colours: false,
     has_blocks: true,
 };
+
+/// The agent runs since three minutes.
+fn wall() -> LogTime {
+    LogTime::parse("2026-11-25T07:03:13Z").unwrap()
+}
 
 fn status() -> AgentStatus {
     let row = |dir: &str, state: &str, why: Option<&str>| {
@@ -40,7 +45,7 @@ fn app() -> TopApp {
         0,
         Some("vm".to_owned()),
     );
-    app.take_in(TopUpdate::Agent(0, Ok(status())), 0, LogTime(0));
+    app.take_in(TopUpdate::Agent(0, Ok(status())), 0, wall());
     let seen = json!({"verdict": "held", "holder": "nightly", "age_ms": 60_000, "next": "kill 4711   # ends it",
         "witnesses": {"gate_waiters": [{}]}});
     let cells = [
@@ -51,9 +56,12 @@ fn app() -> TopApp {
     let look = LocalLook {
         name: "/srv/teams/four/.beads".to_owned(),
         seen,
-        history: Some(cells.to_vec()),
+        history: Some(LogHistory {
+            cells: cells.to_vec(),
+            length: (300, "5m"),
+        }),
     };
-    app.take_in(TopUpdate::Looks(vec![look]), 0, LogTime(0));
+    app.take_in(TopUpdate::Looks(vec![look]), 0, wall());
     app
 }
 
@@ -61,7 +69,7 @@ fn app() -> TopApp {
 fn drawn(app: &mut TopApp, (width, height): (u16, u16), look: TopLook) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal
-        .draw(|frame| draw(frame, app, look, 0, LogTime(0)))
+        .draw(|frame| draw(frame, app, look, 0, wall()))
         .unwrap();
     let buffer = terminal.backend().buffer().clone();
     let line = |y: u16| {
@@ -81,11 +89,11 @@ fn the_whole_view_on_80_columns() {
     );
     assert_eq!(
         lines[1],
-        "127.0.0.1:19187: agent 0.1.0, PID 7, host vm, since 2026-11-25T07:00:00Z"
+        "127.0.0.1:19187: agent 0.1.0, up 3m 13s, PID 7, host vm"
     );
     assert_eq!(
         lines[2],
-        "STATE           FOR DATABASE       HELD BY        QUEUE UNPUSHED last 1h"
+        "STATE           FOR DATABASE       HELD BY        QUEUE UNPUSHED last 5m"
     );
     assert_eq!(
         lines[3],
@@ -145,6 +153,13 @@ fn every_size_is_drawn_and_nothing_is_wider_than_the_terminal() {
         "{lines:#?}"
     );
     assert!(lines[4].contains(" 1m "), "{lines:#?}");
+    assert!(!lines[2].contains(" WHY "), "{lines:#?}");
+    let lines = drawn(&mut app(), (160, 24), LOOK);
+    assert!(lines[2].contains(" WHY "), "{lines:#?}");
+    assert!(
+        lines[5].contains(" origin cannot be reached; 3 commits wait"),
+        "{lines:#?}"
+    );
 }
 
 #[test]
@@ -169,7 +184,7 @@ fn the_chosen_row_is_on_the_screen_and_its_details_below() {
     app.take_in(
         TopUpdate::Agent(0, Ok(serde_json::from_value(status).unwrap())),
         0,
-        LogTime(0),
+        wall(),
     );
     for place in [0, 50, 99, 20] {
         app.chosen = Some(format!("/r/{place:03}/.beads"));
@@ -192,7 +207,7 @@ fn an_agent_that_has_gone_is_named_and_its_rows_are_in_brackets() {
             Err("no agent answers at 127.0.0.1:19187: refused; start one with x".to_owned()),
         ),
         0,
-        LogTime(0),
+        wall(),
     );
     let lines = drawn(&mut app, (80, 24), LOOK);
     assert!(

@@ -4,7 +4,7 @@ mod known;
 
 use std::fs;
 
-use known::week;
+use known::{Log, week};
 
 #[test]
 fn a_page_is_for_a_file_and_not_for_json() {
@@ -54,5 +54,35 @@ fn of_a_very_long_log_the_page_says_what_it_leaves_out() {
     assert!(
         page.contains("<td class=\"n\">21000</td>"),
         "the sums are of all"
+    );
+}
+
+#[test]
+fn a_claim_does_not_look_like_a_failure_and_names_are_short() {
+    let scene = crate::a_scene();
+    let mut log = Log::new();
+    for name in ["shop", "billing"] {
+        let line = format!("/srv/teams/{name}/.beads: Skipping database (locked by make)");
+        log.say(10, &line);
+    }
+    log.say(11, "/srv/teams/infra/.beads: Starting sync cycle...");
+    log.say(
+        11,
+        "/srv/teams/infra/.beads: Sync cycle failed: the hook pre-commit has failed",
+    );
+    fs::write(scene.file("several.log"), &log.0).unwrap();
+    let page = scene
+        .run(&["log", "--html", "several.log"])
+        .expect(0, &[])
+        .out;
+    for title in ["shop", "billing"] {
+        let title = format!(
+            "title=\"/srv/teams/{title}/.beads\">{title}</h2><span class=\"verdict skipped\">Skipping<"
+        );
+        assert!(page.contains(&title), "{title}: {page}");
+    }
+    assert!(
+        page.contains(">infra</h2><span class=\"verdict bad\">"),
+        "{page}"
     );
 }
