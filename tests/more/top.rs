@@ -3,7 +3,9 @@
 use std::fs;
 
 use beadlock_tests::watched::view::{agent, claim, scene};
-use beadlock_tests::{Ended, Scene, Tmux, binaries, process_is_gone, run, sleeper, until};
+use beadlock_tests::{
+    Ended, Scene, Tmux, binaries, process_is_gone, run, sleeper, this_host, until,
+};
 use nix::sys::signal::Signal;
 
 /// `top` with these words, its ends said in a line of the shell.
