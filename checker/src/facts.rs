@@ -123,6 +123,12 @@ pub fn boottime() -> Duration {
     now.map(Duration::from).unwrap_or_default()
 }
 
+/// For how long the machine was suspended since boot.
+fn suspended() -> Duration {
+    let awake = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+    boottime().saturating_sub(awake.map(Duration::from).unwrap_or_default())
+}
+
 /// How long ago the lock was acquired, by this machine's clocks; `None` for a time in the future, and where the record
 /// has no time. `written` is when its file was last written. To the millisecond, or in whole seconds where no more is
 /// known (docs/design.md#ages).
@@ -186,6 +192,7 @@ impl Facts {
             watchdog: None,
             proof: None,
             unrefreshed: Duration::ZERO,
+            standstill: suspended(),
         }
     }
 
@@ -227,6 +234,7 @@ impl Facts {
             watchdog: None,
             proof: None,
             unrefreshed,
+            standstill: suspended(),
         };
         if facts.may_ask(record) {
             facts.liveness = process::probe(record.pid);

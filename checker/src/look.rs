@@ -207,6 +207,9 @@ impl Judged {
             Ok(record) => {
                 let mut facts = Facts::about(&record, dir, depth);
                 facts.unrefreshed = unrefreshed(&record, file, options);
+                if options.refreshes.has_stood_still() {
+                    facts.standstill = Duration::MAX;
+                }
                 let verdict = record.judge(&facts, &options.rules());
                 let name = || record.id().map_or_else(|| digest_id(bytes), str::to_owned);
                 let id = (depth != Depth::Protocol).then(name);

@@ -76,6 +76,17 @@ impl RefreshWatch {
             .map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
+    /// This process has looked before, and stood still since: a container that was paused, for example. The holder
+    /// perhaps did too, and has had no time to refresh its lock.
+    pub(crate) fn has_stood_still(&self) -> bool {
+        self.has_stood_still_at(Instant::now())
+    }
+
+    fn has_stood_still_at(&self, now: Instant) -> bool {
+        self.0
+            .is_some_and(|seen| now.saturating_duration_since(seen.last) > FARTHEST)
+    }
+
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_none()
     }
@@ -120,6 +131,15 @@ mod tests {
             watch.see_at(Some(mark), seconds(begun, second));
         }
         assert_eq!(watch.since(mark, seconds(begun, 7)), Some(begun));
+    }
+
+    #[test]
+    fn a_long_time_without_a_look_is_a_standstill() {
+        let (begun, mut watch) = (Instant::now(), RefreshWatch::NONE);
+        assert!(!watch.has_stood_still_at(begun), "the first look");
+        watch.see_at(Some(mark(1, 1, 1)), begun);
+        assert!(!watch.has_stood_still_at(seconds(begun, 3)));
+        assert!(watch.has_stood_still_at(seconds(begun, 4)));
     }
 
     /// A frozen clock writes the same time again, and a rename the same text: the file tells.

@@ -11,7 +11,7 @@
 # A claim that was lost meanwhile is exit 9: of unclaim, and of a script that would have ended with 0.
 #
 # Traps that the script has set before are kept: its EXIT trap runs first, still under the claim, and its HUP, INT and
-# TERM stay as they are. A script that sets a trap for EXIT later calls unclaim itself.
+# TERM stay as they are. A script that sets a trap for EXIT later, or whose trap calls exit, calls unclaim itself.
 
 claim() {
     # Not `eval "$(beadlock acquire)"`: its exit code would be the shell's.
@@ -21,8 +21,12 @@ claim() {
     # Signals become exits, and an exit releases; the exit code stays.
     _claim_kept=$_claim_EXIT
     _claim_own="_claim_end \$?"
-    [ "$_claim_kept" = - ] || _claim_own="$_claim_kept
-_claim_end 0"
+    # The kept trap finds the script's exit code in $?, as ever. Where it fails, the release still comes.
+    [ "$_claim_kept" = - ] || _claim_own="_claim_exit=\$?
+set +e
+(exit \$_claim_exit)
+$_claim_kept
+_claim_end \$_claim_exit"
     # shellcheck disable=SC2064 # as it is now
     trap "$_claim_own" EXIT
     [ "$_claim_HUP" != - ] || trap 'exit 129' HUP
@@ -60,6 +64,9 @@ _claim_end() {
 # another shell, which in some has none of them.
 _claim_traps() {
     _claim_EXIT=- _claim_HUP=- _claim_INT=- _claim_TERM=-
+    # In a subshell bash lists the traps of its parent until one is changed.
+    # shellcheck disable=SC3028 # where it is not bash's, there is none
+    [ "${BASHPID:-$$}" = "$$" ] || trap - URG
     _claim_list=$(mktemp) || return 0
     trap >"$_claim_list"
     eval "$(sed 's/^trap -- /_claim_trap /' "$_claim_list")"

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{regular::CAREFULLY, system_words};
 use clap::{Arg, ArgAction, Args, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
@@ -78,7 +78,7 @@ fn write_pages(dir: &Path) -> Result<(), ConfigFailure> {
 
 /// Never through a symlink, and never into something that would block.
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let flags = OFlag::O_NOFOLLOW | CAREFULLY;
     let mut options = OpenOptions::new();
     options
         .write(true)

@@ -1,18 +1,20 @@
 //! Another agent that serves a database already, as its log tells: the process of each agent is named there.
 
 use std::borrow::Cow;
-use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use beadlock_checker::internal::agent_process::AgentProcess;
 use beadlock_checker::internal::log_line::Event;
-use nix::fcntl::OFlag;
+use beadlock_checker::internal::regular::{self, Links};
 use serde::Deserialize;
 
-/// So much of a log is read: more than a log has before it is rotated.
-const READ: u64 = 64 * 1024 * 1024;
+/// So much of a log is read: its header, and its latest lines.
+const HEAD: u64 = 4096;
+const TAIL: u64 = 1024 * 1024;
+
+/// No line that names an agent is longer. Of longer ones each piece is taken for a line, so that memory stays small.
+const LONGEST_LINE: u64 = 4096;
 
 /// `[YYYY-MM-DD HH:MM:SS] `
 const STAMP: usize = 22;
@@ -24,16 +26,29 @@ struct JsonLine {
 
 /// The latest agent but this one that this log names, that has not stopped, and that lives.
 pub(super) fn that_serves(log: &Path) -> Option<AgentProcess> {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
-    let file = options.open(log).ok()?;
-    file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let mut file = regular::open(log, Links::Refused).ok()?;
+    let size = file.metadata().ok()?.len();
+    let mut head = Vec::new();
+    file.by_ref().take(HEAD).read_to_end(&mut head).ok()?;
+    if size > HEAD + TAIL {
+        file.seek(SeekFrom::End(-TAIL.cast_signed())).ok()?;
+        // The line in which the head ends has no end.
+        head.push(b'\n');
+    }
+    let mut lines = BufReader::new(head.as_slice().chain(file.take(TAIL)));
     // In the order in which they were named last.
     let mut agents: Vec<AgentProcess> = Vec::new();
-    for line in BufReader::new(file.take(READ)).split(b'\n') {
-        match event_of(&line.ok()?) {
+    let mut line = Vec::new();
+    while lines
+        .by_ref()
+        .take(LONGEST_LINE)
+        .read_until(b'\n', &mut line)
+        .ok()?
+        > 0
+    {
+        let event = event_of(line.strip_suffix(b"\n").unwrap_or(&line));
+        line.clear();
+        match event {
             Some(ServingEvent::Serves(agent)) => {
                 agents.retain(|known| known.pid != agent.pid);
                 agents.push(agent);

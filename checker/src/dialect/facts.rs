@@ -37,6 +37,9 @@ pub struct Facts {
     pub proof: Option<Proof>,
     /// For how long the lock was seen to stay unrefreshed, by a clock that nobody sets; zero without earlier looks.
     pub unrefreshed: Duration,
+    /// For how long, since boot, a living holder may have refreshed nothing because it stood still with this process: the
+    /// machine was suspended. The longest time there is where this process itself has just stood still.
+    pub standstill: Duration,
 }
 
 /// What may prove a death that ESRCH cannot show (`--reap-proven-dead`). Whatever is unreadable is unknown.

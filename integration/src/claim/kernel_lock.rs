@@ -4,6 +4,7 @@ use std::{fmt, fs::File, os::fd::BorrowedFd, time::Duration};
 
 use beadlock_checker::Verdict;
 use beadlock_checker::internal::{GateHolder, Gates, dialect::LockMode};
+use serde_json::Value;
 
 use super::attendant::{Attending, Stopped};
 use super::{keeping::Guard, leaving::Why, loss::Loss, target::Target};
@@ -50,15 +51,9 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     ) -> Result<Duration, Stopped>;
     /// The claim with this id, of its own or under another one, is there.
     fn stands(&self, target: &Target, id: &str) -> bool;
-    /// Ends the claim with this id, and writes that into `trail`; without one the keeper writes it into its own. Exit 1
-    /// where its keeper could not be ended.
-    fn release(
-        &self,
-        target: &Target,
-        id: &str,
-        trail: Option<&Trail<'_>>,
-        talk: &Talk,
-    ) -> Result<KernelRelease, Error>;
+    /// Ends the claim with this id. Its keeper writes that into its own audit file. Exit 1 where its keeper could not be
+    /// ended.
+    fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<KernelRelease, Error>;
     /// Why nobody can break it.
     fn not_to_break(&self, target: &Target, seen: &Observation) -> Error;
 }
@@ -66,7 +61,13 @@ pub trait WithoutRecord: fmt::Debug + Sync {
 /// How the release of a lock without a record ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelRelease {
-    Released,
+    Released {
+        /// The PID of its keeper, which has ended.
+        keeper: i32,
+        held: Duration,
+        /// What an audit entry says of the lock.
+        lock: Value,
+    },
     /// It stands under another claim, and stays.
     Outer,
     /// There is no such claim any more: what is there instead.

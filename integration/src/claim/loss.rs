@@ -300,6 +300,13 @@ impl<'h> Watch<'h> {
         }
     }
 
+    /// The watch over a lock that another process keeps, which notices and says first what has happened to it.
+    pub fn over_outer(lock: &'h dyn Watched) -> Self {
+        let mut watch = Self::over(lock, WatchStart::Later);
+        watch.state.is_outer = true;
+        watch
+    }
+
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.state.fd()
     }
@@ -328,6 +335,7 @@ pub struct WatchState {
     again: Deadline,
     suspected: bool,
     moved: bool,
+    is_outer: bool,
 }
 
 impl WatchState {
@@ -344,6 +352,7 @@ impl WatchState {
             again,
             suspected: false,
             moved: false,
+            is_outer: false,
         };
         if looks_before.is_none() {
             state.ask_for_events(lock);
@@ -401,9 +410,12 @@ impl WatchState {
         }
         self.again = Deadline::after(if is_in_place { net } else { CONFIRM });
         let was_suspected = std::mem::replace(&mut self.suspected, lost.is_some());
-        // What a watch does not see happen, it looks at twice: the second look tells a release from `rm`.
+        // What a watch does not see happen, it looks at twice: the second look tells a release from `rm`. So is what the
+        // process that keeps an outer lock is about to say itself. A release is no loss there: the next claim may begin.
         let is_seen = self.events.is_some();
-        lost.filter(|_| was_suspected || is_seen && lock.is_gone_for_good())
+        let is_ours_to_say = |loss: &Loss| !self.is_outer || matches!(loss, Loss::Released);
+        let is_proved = |loss: &Loss| is_seen && is_ours_to_say(loss) && lock.is_gone_for_good();
+        lost.filter(|loss| was_suspected || is_proved(loss))
     }
 
     /// The lock was released by its id, whatever is in its place by now. For the end of a watch: no second look needs

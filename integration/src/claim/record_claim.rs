@@ -213,7 +213,7 @@ impl SessionClaim for RecordClaim<'_> {
     fn guard(&self) -> Option<Guard<'_>> {
         match &self.state {
             State::Kept(keeping) => Some(keeping.guard(self.order.trail)),
-            State::Nested(Some(outer)) => Some(Guard::Outer(Watch::over(outer, WatchStart::Later))),
+            State::Nested(Some(outer)) => Some(Guard::Outer(Watch::over_outer(outer))),
             _ => None,
         }
     }

@@ -4,7 +4,9 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, time::Duration};
 
-use beadlock_checker::internal::{escape::escaped_path, outputs::Taken, system_words};
+use beadlock_checker::internal::{
+    escape::escaped_path, outputs::Taken, regular::CAREFULLY, system_words,
+};
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::unistd::{AccessFlags, faccessat};
 use serde_json::{Value, json};
@@ -152,9 +154,7 @@ pub fn refuse_unwritable(path: Option<&Path>) -> Result<(), Error> {
 }
 
 /// Never through a symlink, and never into something that would block.
-const FLAGS: OFlag = OFlag::O_NOFOLLOW
-    .union(OFlag::O_NONBLOCK)
-    .union(OFlag::O_NOCTTY);
+const FLAGS: OFlag = OFlag::O_NOFOLLOW.union(CAREFULLY);
 
 /// Writes the envelope to `path`, never through a symlink and never into something that would block.
 pub fn write(path: &Path, envelope: &str) -> io::Result<()> {

@@ -10,7 +10,7 @@
 //! has cleared its environment and whose parents have ended is found only by a subreaper.
 
 use std::ffi::{OsStr, OsString};
-use std::{collections::HashSet, fs, os::unix::ffi::OsStrExt};
+use std::{collections::HashSet, fs, sync::mpsc, thread, time::Duration};
 
 use beadlock_checker::internal::children::children;
 use beadlock_checker::internal::process::{self, Stat, is_dead_zombie, proc_is_ours};
@@ -240,48 +240,87 @@ impl Tree {
     }
 }
 
-/// The processes that work under the claim `id` of `target`, as their environments tell: not ours, those above us and
-/// those that were started with us, as in a pipe; and no helper of beadlock's.
-pub fn under_claim(id: &str, target: &Target) -> Vec<Stat> {
-    let all = if proc_is_ours() {
-        process::all()
-    } else {
-        Vec::new()
-    };
-    let of_pid = |pid: i32| all.iter().find(|stat| stat.pid == pid);
-    let Some(me) = of_pid(std::process::id().cast_signed()) else {
-        return Vec::new();
-    };
-    let above = |stat: &&Stat| of_pid(stat.ppid);
-    let ours: Vec<i32> = std::iter::successors(Some(me), above)
-        .map(|stat| stat.pid)
-        .collect();
-    let known = target.protocol.name_of_claim(id, target);
-    let is_meant = |stat: &&Stat| {
-        let is_with_us = stat.pgrp == me.pgrp && stat.start_ticks + WITH_US >= me.start_ticks;
-        !ours.contains(&stat.pid) && !is_with_us && !stat.is_zombie()
-    };
-    let is_under = |stat: &&Stat| {
-        let environment = fs::read(format!("/proc/{}/environ", stat.pid)).unwrap_or_default();
+/// By what names the environment of a process tells that it works under a claim.
+#[derive(Debug, Clone)]
+pub struct ClaimNames {
+    id: String,
+    /// As it stands among the ids that are held.
+    known: String,
+    /// The target, where the id alone does not tell which claim it is.
+    target: Option<OsString>,
+}
+
+impl ClaimNames {
+    pub fn of(id: &str, target: &Target) -> Self {
+        let id = id.strip_prefix(NESTED).unwrap_or(id);
+        let is_shared = target.protocol.rules().shares_ids;
+        Self {
+            id: id.to_owned(),
+            known: target.protocol.name_of_claim(id, target),
+            target: is_shared.then(|| target.exported.clone()),
+        }
+    }
+
+    /// The processes that work under the claim: not ours, those above us and those that were started with us, as in a
+    /// pipe; and no helper of beadlock's. None where that is not known in time.
+    pub fn processes_within(self, patience: Duration) -> Vec<Stat> {
+        let (sender, receiver) = mpsc::channel();
+        let looking = move || sender.send(self.processes());
+        // The thread is left alone when its time is over.
+        let started = thread::Builder::new()
+            .name("under".to_owned())
+            .spawn(looking);
+        let found = started
+            .ok()
+            .and_then(|_| receiver.recv_timeout(patience).ok());
+        found.unwrap_or_default()
+    }
+
+    fn processes(&self) -> Vec<Stat> {
+        let all = if proc_is_ours() {
+            process::all()
+        } else {
+            Vec::new()
+        };
+        let of_pid = |pid: i32| all.iter().find(|stat| stat.pid == pid);
+        let Some(me) = of_pid(std::process::id().cast_signed()) else {
+            return Vec::new();
+        };
+        let above = |stat: &&Stat| of_pid(stat.ppid);
+        let ours: Vec<i32> = std::iter::successors(Some(me), above)
+            .map(|stat| stat.pid)
+            .collect();
+        let is_meant = |stat: &&Stat| {
+            let is_with_us = stat.pgrp == me.pgrp && stat.start_ticks + WITH_US >= me.start_ticks;
+            !ours.contains(&stat.pid) && !is_with_us && !stat.is_zombie()
+        };
+        let is_helper = |stat: &&Stat| HelperKind::of(stat.pid).is_some();
+        let under = all.iter().filter(is_meant).filter(|stat| {
+            let environment = fs::read(format!("/proc/{}/environ", stat.pid));
+            environment.is_ok_and(|environment| self.are_in(&environment))
+        });
+        under.filter(|stat| !is_helper(stat)).cloned().collect()
+    }
+
+    fn are_in(&self, environment: &[u8]) -> bool {
         let value = |name: &[u8]| {
             let mut entries = environment.split(|byte| *byte == 0);
             entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="))
         };
-        let is_id =
-            |named: &[u8]| named.strip_prefix(NESTED.as_bytes()).unwrap_or(named) == id.as_bytes();
+        let is_id = |named: &[u8]| {
+            named.strip_prefix(NESTED.as_bytes()).unwrap_or(named) == self.id.as_bytes()
+        };
         let is_target = || {
-            !target.protocol.rules().shares_ids
-                || value(b"BEADLOCK_TARGET") == Some(target.exported.as_bytes())
+            self.target
+                .as_ref()
+                .is_none_or(|target| value(b"BEADLOCK_TARGET") == Some(target.as_encoded_bytes()))
         };
         let mut held = value(HELD_IDS.as_bytes())
             .unwrap_or_default()
             .split(|byte| *byte == b' ');
         value(b"BEADLOCK_ID").is_some_and(is_id) && is_target()
-            || held.any(|held| held == known.as_bytes())
-    };
-    let is_helper = |stat: &&Stat| HelperKind::of(stat.pid).is_some();
-    let under = all.iter().filter(is_meant).filter(is_under);
-    under.filter(|stat| !is_helper(stat)).cloned().collect()
+            || held.any(|held| held == self.known.as_bytes())
+    }
 }
 
 /// How much earlier than we a process may have begun that was started with us, in clock ticks.

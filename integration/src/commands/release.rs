@@ -1,10 +1,12 @@
 //! `beadlock release`: ends a claim that `acquire` has made; only one's own (docs/design.md#claims-that-last).
 
+use std::io::{ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::{ffi::OsString, fs, io::ErrorKind, time::Duration};
+use std::{ffi::OsString, fs, time::Duration};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::process::Stat;
+use beadlock_checker::internal::audit::Event;
+use beadlock_checker::internal::regular::{self, Links};
 use beadlock_checker::internal::take::{Adopted, Held, Site};
 use beadlock_checker::internal::{escape::escaped, escape::escaped_path};
 use clap::Args;
@@ -12,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::claim::kernel_lock::{KernelRelease, WithoutRecord};
 use crate::claim::leaving::{Enders, Leaving, Left, Why};
-use crate::claim::{attendant::Unattended, gate, nested, target::Target, tree};
+use crate::claim::tree::{self, ClaimNames};
+use crate::claim::{attendant::Unattended, gate, nested, target::Target};
 use crate::error::{Code, End, Error, Exit};
 use crate::output::script::Script;
 use crate::output::{Common, answers::conclude, refuse_lock_file, talk::print, trail::Trail};
@@ -74,11 +77,16 @@ pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Commo
     end
 }
 
-/// The variables that name the claim which has ended: none where the environment names another one.
+/// The variables that name the claim which has ended: none where the environment names another one, or has a target of
+/// the user's own, without an id.
 fn variables(typed: &ReleaseCommandArgs, environment: &Environment) -> Vec<&'static str> {
-    let named = environment.get("BEADLOCK_ID");
-    let is_another = |id: &String| named.is_some_and(|named| named != id.as_str());
-    if typed.id.as_ref().is_some_and(is_another) {
+    let typed = typed.id.as_deref().filter(|id| !id.is_empty());
+    let is_its_claim = match (environment.get("BEADLOCK_ID"), typed) {
+        (Some(named), Some(id)) => named == id,
+        (None, Some(_)) => environment.get("BEADLOCK_TARGET").is_none(),
+        (_, None) => true,
+    };
+    if !is_its_claim {
         return Vec::new();
     }
     let until = environment.get(UNTIL).map(|_| UNTIL);
@@ -142,8 +150,7 @@ fn release(
     let left = leaving.end(held, None, why, &mut Unattended);
     match left {
         Left::Released => {
-            // Afterwards, for it looks at every process, and the next claim waits for none of that.
-            releasing.say_under(&tree::under_claim(&id, &target));
+            releasing.say_under();
             Ok(releasing.answer(true, Some(age)))
         }
         Left::Lost(error) => Err(error),
@@ -186,6 +193,12 @@ enum Missing {
     /// The release ran before (`--missing-ok`).
     Accepted,
 }
+
+/// The environment of a process that hangs in a file system may be readable only when that answers.
+const UNDER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// So much of an audit file is read that was added meanwhile.
+const MOST_NEW: u64 = 1024 * 1024;
 
 /// The lock of a claim.
 enum Found {
@@ -240,13 +253,21 @@ impl<'a> Releasing<'a> {
         audit: Option<&Path>,
     ) -> Result<Value, Error> {
         let Self { target, id, .. } = self;
-        let trail = audit
-            .map(|audit| self.trail(Some(audit), None))
-            .transpose()?;
-        let under = tree::under_claim(id, target);
-        match kernel.release(target, id, trail.as_ref(), &self.common.talk)? {
-            KernelRelease::Released => {
-                self.say_under(&under);
+        let trail = self.trail(audit, None)?;
+        let before = audit.and_then(|audit| fs::metadata(audit).ok());
+        match kernel.release(target, id, &self.common.talk)? {
+            KernelRelease::Released { keeper, held, lock } => {
+                let new_from = before.map_or(0, |before| before.len());
+                if !audit.is_some_and(|audit| has_written(keeper, audit, new_from)) {
+                    trail.write(Event::LockReleased, |entry| {
+                        entry
+                            .reason(Why::RELEASED.reason)
+                            .held_for(held)
+                            .result(Why::RELEASED.result)
+                            .lock(&lock)
+                    });
+                }
+                self.say_under();
                 Ok(self.answer(true, None))
             }
             KernelRelease::Outer => Ok(self.answer(false, None)),
@@ -258,12 +279,14 @@ impl<'a> Releasing<'a> {
         }
     }
 
-    /// Names what still runs under the claim that has ended.
-    fn say_under(&self, under: &[Stat]) {
+    /// Names what still runs under the claim that has ended. Afterwards, for it looks at every process, and the next claim
+    /// waits for none of that.
+    fn say_under(&self) {
+        let under = ClaimNames::of(self.id, self.target).processes_within(UNDER_PATIENCE);
         if !under.is_empty() {
             self.common.talk.warn(&format!(
                 "still running under the claim that is released now: {}",
-                tree::names(under)
+                tree::names(&under)
             ));
         }
     }
@@ -329,6 +352,20 @@ impl<'a> Releasing<'a> {
             self.target.trail(None, of, request, talk)
         })
     }
+}
+
+/// Whether the keeper has written the release into this audit file itself, where that is its own.
+fn has_written(keeper: i32, audit: &Path, new_from: u64) -> bool {
+    let new = || -> std::io::Result<Vec<u8>> {
+        let mut file = regular::open(audit, Links::Followed)?;
+        file.seek(SeekFrom::Start(new_from))?;
+        Ok(regular::whole(file, MOST_NEW)?)
+    };
+    let is_its_own = |line: &[u8]| {
+        let line = serde_json::from_slice::<Value>(line).unwrap_or_default();
+        line["event"] == "lock_released" && line["by"]["pid"] == keeper
+    };
+    new().is_ok_and(|new| new.split(|byte| *byte == b'\n').any(is_its_own))
 }
 
 /// Whose lock is there now. Only one's own lock is changed, and only a lock that a crash has left aside is put back:

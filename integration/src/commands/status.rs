@@ -56,10 +56,10 @@ pub struct StatusArgs {
     pub agent: Option<Address>,
     /// With --agent: exit with 0 when all is well, 1 when one fails or is not served, 4 when one is skipped, 5 when no
     /// agent answers
-    #[arg(long, requires = "agent", conflicts_with = "watch")]
+    #[arg(long, requires = "agent", conflicts_with_all = ["watch", "targets", "id", "raw"])]
     pub exit_code: bool,
     /// Print what changes, a line each, until a signal ends it
-    #[arg(long, requires = "agent", conflicts_with = "json")]
+    #[arg(long, requires = "agent", conflicts_with_all = ["json", "targets", "id", "raw"])]
     pub watch: bool,
     /// With --watch: the time between two looks
     #[arg(long, value_name = "DUR", default_value = "2s", requires = "watch",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, thread, time::Duration};
 
-use beadlock_checker::internal::{dialect::StartedAt, facts};
+use beadlock_checker::internal::{dialect::StartedAt, facts, regular::CAREFULLY};
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::{stat::futimens, time::TimeSpec};
 
@@ -97,7 +97,7 @@ impl ReminderStamp {
 
     /// Makes it as old as now. False: it cannot be written, or another process has just made it so.
     fn renew(&self) -> bool {
-        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let flags = OFlag::O_NOFOLLOW | CAREFULLY;
         let mut options = OpenOptions::new();
         options.write(true).custom_flags(flags.bits()).mode(0o644);
         let (opened, is_new) = match options.open(&self.file) {

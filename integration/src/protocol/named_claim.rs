@@ -10,7 +10,7 @@ use std::{fmt, fs, os::unix::fs::MetadataExt};
 use beadlock_checker::internal::dialect::{Record, StartedAt};
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::{facts, look, raw};
-use beadlock_checker::{Options, Place, Verdict};
+use beadlock_checker::{Options, Place, Reason, Verdict};
 
 use super::{Acceptance, resolve};
 use crate::claim::nested::{self, NESTED};
@@ -41,8 +41,8 @@ pub struct LostClaim {
 enum Cause {
     /// By somebody, at this time; its record is kept there.
     Broken(String, PathBuf),
-    /// Its process has ended; the lock is still there.
-    Stale,
+    /// The lock is still there, and nobody keeps it any more: why.
+    Stale(Reason),
     /// Another one has the lock, of this record where it has one.
     Another(Option<Box<Record>>),
     /// It does not have the lock of the kernel any more.
@@ -75,7 +75,7 @@ impl LostClaim {
         let is_it = there.id.as_deref() == Some(id);
         let cause = match there.verdict {
             Verdict::Unreadable(_) => return None,
-            Verdict::Stale(_) if is_it => Cause::Stale,
+            Verdict::Stale(why) if is_it => Cause::Stale(why),
             Verdict::Free => kept_as(id, target).map_or_else(
                 || Cause::Gone(last_change(target)),
                 |(when, kept)| Cause::Broken(when, kept),
@@ -128,7 +128,11 @@ impl fmt::Display for LostClaim {
                 "it was broken at {when}, and its record is kept in {}",
                 escaped_path(kept)
             ),
-            Cause::Stale => write!(f, "{path} is stale, for its process has ended"),
+            Cause::Stale(Reason::HeartbeatExpired | Reason::AgeExceeded) => write!(
+                f,
+                "{path} is stale, for nobody has kept it up: its keeper stands still, or has ended"
+            ),
+            Cause::Stale(_) => write!(f, "{path} is stale, for its process has ended"),
             Cause::Another(record) => {
                 write!(
                     f,

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use beadlock_testkit::{Ended, Running, Scene, until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::acquire::keepers;
@@ -268,6 +270,9 @@ fn the_release_of_a_file_is_written_down_once() {
         ("--audit audit", "--audit audit"),
         ("--audit audit", ""),
         ("", "--audit audit"),
+        // Into a file that cannot be written, and into another one: the keeper writes into its own all the same.
+        ("--audit audit", "--audit nowhere/audit"),
+        ("--audit audit", "--audit other"),
     ] {
         let scene = a_scene();
         job(
@@ -282,7 +287,44 @@ fn the_release_of_a_file_is_written_down_once() {
             _ => &["lock_acquired", "lock_released"],
         };
         assert_eq!(events(&scene), expected, "{acquire} {release}");
+        if release.ends_with("other") {
+            assert_eq!(scene.read("other").matches("lock_released").count(), 1);
+        }
     }
+}
+
+/// A keeper that stood still, and whose lock was taken for stale: what that leaves is not a release.
+#[test]
+fn a_lock_that_was_taken_for_stale_is_lost_and_not_released() {
+    let scene = a_scene();
+    let acquire = [
+        "acquire",
+        "memory:mem",
+        "--detach",
+        "-q",
+        "--audit",
+        "audit",
+    ];
+    scene.run(&acquire).expect(0, &[]);
+    let [keeper] = keepers(&scene)[..] else {
+        panic!("one keeper");
+    };
+    kill(Pid::from_raw(keeper), Signal::SIGSTOP).unwrap();
+    let hold = [
+        "hold",
+        "-q",
+        "memory:mem",
+        "--stale-after",
+        "7s",
+        "--wait",
+        "30s",
+        "--",
+        "true",
+    ];
+    scene.run(&hold).expect(0, &[]);
+    kill(Pid::from_raw(keeper), Signal::SIGCONT).unwrap();
+    until("the keeper has ended", || keepers(&scene).is_empty());
+    assert_eq!(events(&scene), ["lock_acquired", "lock_lost"]);
 }
 
 /// A process of the job that goes on is named; neither the caller's own pipe, nor what runs without the claim.

@@ -165,6 +165,17 @@ fn a_probe_gets_how_all_fare_as_an_exit_code() {
             .code
     };
     assert_eq!(probe(), 5, "nobody answers");
+    // A probe without an agent is never well.
+    for words in [
+        &["--exit-code"][..],
+        &[".beads", "--exit-code"],
+        &[".beads", "--watch"],
+        &["--id", "x", "--exit-code"],
+        &["--raw", "--exit-code"],
+    ] {
+        let ended = scene.run(&[&["status"], words].concat());
+        assert_eq!(ended.code, 2, "{words:?}: {ended:?}");
+    }
     let args = [
         "--db",
         ".beads",

@@ -39,6 +39,7 @@ pub fn memory(bytes: &[u8]) {
         proof: None,
         boottime: Duration::ZERO,
         unrefreshed: UNREFRESHED,
+        standstill: Duration::ZERO,
     };
     let limits = Limits::default();
     let age = record.acquired_at.map(|time| time.age(now).as_secs());

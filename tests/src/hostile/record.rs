@@ -49,6 +49,7 @@ pub fn record(bytes: &[u8]) {
             proof: None,
             boottime: Duration::ZERO,
             unrefreshed: Duration::ZERO,
+            standstill: Duration::ZERO,
         };
         let verdict = judge(&record, &facts, true);
         let may_be_stale = liveness == Liveness::Gone && record.hostname.eq_ignore_ascii_case(HOST);

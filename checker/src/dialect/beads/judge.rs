@@ -119,6 +119,7 @@ mod tests {
             proof: None,
             boottime: Duration::ZERO,
             unrefreshed: Duration::ZERO,
+            standstill: Duration::ZERO,
         }
     }
 

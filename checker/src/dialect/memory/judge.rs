@@ -82,9 +82,10 @@ fn may_be_refreshed(record: &Record, facts: &Facts, limits: &Limits) -> Option<R
         boottime: facts.boottime,
         ids: &facts.ids,
     };
+    // After a suspend the holder goes on when we do: the time asleep is not time without a refresh.
     let is_as_old = clocks
         .since(mark)
-        .is_some_and(|age| age > limits.age.max(UNREFRESHED));
+        .is_some_and(|age| age.saturating_sub(facts.standstill) > limits.age.max(UNREFRESHED));
     may_live_here(record, facts).filter(|_| !is_as_old)
 }
 

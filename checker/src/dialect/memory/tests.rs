@@ -55,6 +55,7 @@ fn facts(liveness: Liveness) -> Facts {
         proof: None,
         boottime: Duration::ZERO,
         unrefreshed: Duration::ZERO,
+        standstill: Duration::ZERO,
     }
 }
 
@@ -251,6 +252,12 @@ fn an_age_counts_at_once_where_the_clock_that_nobody_sets_says_the_same() {
         );
         let left = fresh_for(&record, &facts, &limits).unwrap();
         assert_eq!(left.is_zero(), expected == old, "{left:?}");
+        // Of its age so much was spent asleep that the holder may have missed no refresh.
+        let asleep = Facts {
+            standstill: Duration::from_secs(30),
+            ..facts
+        };
+        assert_eq!(judge(&record, &asleep, &limits), held, "{since:?} {limit}");
     }
 }
 

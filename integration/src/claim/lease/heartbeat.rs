@@ -272,14 +272,28 @@ impl Beating {
             }
             if !is_lost && let Some(loss) = self.watch.look(&self.held, woken) {
                 is_lost = true;
+                let loss = match loss {
+                    Loss::Released if self.stood_still() => Loss::Vanished,
+                    loss => loss,
+                };
                 self.lose(loss, true);
             }
         }
-        let was_released = self.watch.saw_release(&self.held);
+        let was_released = self.saw_release();
         let _ = ended.send(EndedWatch {
             held: self.held,
             was_released,
         });
+    }
+
+    /// The lock was released by its id. A lock that was not kept up may have been taken for stale, which leaves the same.
+    fn saw_release(&mut self) -> bool {
+        !self.stood_still() && self.watch.saw_release(&self.held)
+    }
+
+    /// At least one heartbeat is missing.
+    fn stood_still(&self) -> bool {
+        boottime().saturating_sub(self.shared.state().last) >= 2 * self.limits.interval
     }
 
     fn lose(&self, loss: Loss, is_final: bool) {
@@ -329,9 +343,7 @@ impl Beating {
                 Ok(self.limits.interval)
             }
             Heartbeat::Lost(whereabouts) => match loss::loss_of(whereabouts) {
-                Some(Loss::Vanished) if self.watch.saw_release(&self.held) => {
-                    Err((Loss::Released, true))
-                }
+                Some(Loss::Vanished) if self.saw_release() => Err((Loss::Released, true)),
                 Some(loss) => Err((loss, true)),
                 None => Ok(again),
             },

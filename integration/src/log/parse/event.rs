@@ -13,6 +13,8 @@ pub enum DaemonEvent<'a> {
     /// The first line of each of the agent's files.
     Header(DaemonId),
     Started(DaemonId),
+    /// This other daemon lives, and serves the database beside the one that writes the line.
+    ServedBy(DaemonId),
     Ending(&'a str),
     /// A daemon ends in order. The original daemon does not name itself.
     Stopped(Option<DaemonId>),
@@ -136,13 +138,18 @@ impl<'a> DaemonEvent<'a> {
     /// A cycle begins, ends or is skipped, or a state is reported, so the daemon is alive.
     pub fn is_of_a_cycle(&self) -> bool {
         use DaemonEvent::{
-            Ending, EventMode, Header, Notice, Other, Serves, Started, Stopped, SyncBranch, Trouble,
+            Ending, EventMode, Header, Notice, Other, ServedBy, Serves, Started, Stopped,
+            SyncBranch, Trouble,
         };
         let is_of_daemon = matches!(
             self,
             Header(_) | Started(_) | Stopped(_) | Ending(_) | EventMode(_) | Serves(_)
         );
-        !is_of_daemon && !matches!(self, Notice | Other | Trouble(_) | SyncBranch(_))
+        !is_of_daemon
+            && !matches!(
+                self,
+                Notice | ServedBy(_) | Other | Trouble(_) | SyncBranch(_)
+            )
     }
 }
 
@@ -182,6 +189,11 @@ fn of_agent(message: &str) -> Option<DaemonEvent<'_>> {
         Line::Header => agent(message.strip_suffix(", times in UTC")?).map(DaemonEvent::Header),
         Line::AgentStarted => agent(rest).map(DaemonEvent::Started),
         Line::AgentStopped => agent(rest).map(|agent| DaemonEvent::Stopped(Some(agent))),
+        Line::AlsoServed => Some(
+            rest.split_once("; ")
+                .and_then(|(other, _)| agent(other))
+                .map_or(DaemonEvent::Notice, DaemonEvent::ServedBy),
+        ),
         Line::Ending => rest
             .starts_with("SIG")
             .then(|| DaemonEvent::Ending(rest.split(' ').next().unwrap_or(rest))),

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use beadlock_checker::internal::agent_process::{AgentProcess, ProcessState};
 use beadlock_checker::internal::escape::{escaped, is_harmless};
 use beadlock_checker::internal::obstacle::Obstacle;
 
@@ -88,14 +87,10 @@ impl AnswerContext<'_> {
 
     pub fn for_silence(&self) -> Vec<NextCommand> {
         // A daemon that is known to be elsewhere has another process's number here.
-        let is_elsewhere = |run: &AgentRun| {
-            let is_marked = run.id.process.as_ref().is_some_and(AgentProcess::is_marked);
-            is_marked && run.process == ProcessState::Unknown
-        };
         let run = self.agent;
         let pid = run.and_then(|run| run.id.pid);
         let look = match pid {
-            Some(_) if run.is_some_and(is_elsewhere) => None,
+            Some(_) if run.is_some_and(AgentRun::is_elsewhere) => None,
             Some(pid) => Some(show_process(pid, "whether the daemon lives")),
             None if self.is_of_original() => {
                 Some(bd("bd daemon --status", "whether the daemon lives"))
@@ -110,7 +105,10 @@ impl AnswerContext<'_> {
     /// One daemon is enough: bd's own is stopped, else the one that came last.
     pub fn for_both(&self, daemons: &[&AgentRun]) -> Option<NextCommand> {
         let why = "so that one daemon syncs";
-        if daemons.iter().all(|run| run.id.pid.is_none()) {
+        // The number of one that is elsewhere is another process's here.
+        if daemons.iter().all(|run| run.id.pid.is_none())
+            || daemons.iter().any(|run| run.is_elsewhere())
+        {
             return None;
         }
         match daemons.iter().map(|run| run.id.pid).next_back().flatten() {

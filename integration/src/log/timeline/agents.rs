@@ -115,6 +115,14 @@ impl AgentRuns {
         }
     }
 
+    /// Another daemon has found that this one lives.
+    pub fn lives_beside(&mut self, id: &DaemonId) {
+        let is_it = |run: &&mut AgentRun| run.end == AgentEnd::Running && run.id.pid == id.pid;
+        if let Some(run) = self.runs.iter_mut().rfind(is_it) {
+            run.is_beside = true;
+        }
+    }
+
     /// A line that only a daemon of this kind writes.
     pub fn wrote(&mut self, writer: LogWriter, at: LogTime) {
         let is_it = |run: &AgentRun| run.end == AgentEnd::Running && run.id.writer() == writer;
@@ -236,6 +244,16 @@ impl AgentRun {
         self.end == AgentEnd::Running && self.process.lives()
     }
 
+    /// It runs where its number is not known here: in another PID namespace, or on another machine.
+    pub fn is_elsewhere(&self) -> bool {
+        let is_marked = self
+            .id
+            .process
+            .as_ref()
+            .is_some_and(AgentProcess::is_marked);
+        is_marked && self.process == ProcessState::Unknown
+    }
+
     /// It is lost, where another one has started after it.
     fn is_lost(&self) -> bool {
         self.end == AgentEnd::Running && !self.is_beside
@@ -299,6 +317,20 @@ mod tests {
         );
         assert_eq!((agents.starts, agents.stops, agents.lost), (3, 1, 1));
         assert_eq!(agents.all()[1].signal.as_deref(), Some("SIGTERM"));
+    }
+
+    /// The later one has looked: the earlier one is not lost, wherever it runs.
+    #[test]
+    fn one_that_another_has_found_alive_is_not_lost() {
+        let mut agents = AgentRuns::default();
+        agents.started(&agent(1), LogTime(0));
+        agents.started(&agent(2), LogTime(10));
+        agents.lives_beside(&agent(1));
+        agents.lives_beside(&agent(9));
+        assert_eq!(
+            ends(&mut agents),
+            [(1, AgentEnd::Running), (2, AgentEnd::Running)]
+        );
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl DatabaseTimeline {
             DaemonEvent::Started(_) => self.started(at, before),
             DaemonEvent::Stopped(_) => self.stopped(at),
             DaemonEvent::Step => self.spans.step(message),
-            DaemonEvent::Notice => {
+            DaemonEvent::Notice | DaemonEvent::ServedBy(_) => {
                 self.notices.add(message, at);
                 self.spans.mark(at, MarkKind::Notice, message);
             }

@@ -197,6 +197,7 @@ impl LogTimeline {
                 self.writer = Some(id.writer());
                 self.agents.started(id, at);
             }
+            DaemonEvent::ServedBy(id) => self.agents.lives_beside(id),
             DaemonEvent::Serves(path) => self.agents.serves(path),
             DaemonEvent::Ending(signal) => self.agents.ending(signal, at),
             DaemonEvent::Stopped(id) => self.agents.stopped(id.as_ref(), at),

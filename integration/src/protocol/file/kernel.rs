@@ -130,14 +130,8 @@ impl WithoutRecord for File {
         known.is_some_and(|known| nested::standing(&FileTarget::of_target(target), known).is_some())
     }
 
-    fn release(
-        &self,
-        target: &Target,
-        id: &str,
-        trail: Option<&Trail<'_>>,
-        talk: &Talk,
-    ) -> Result<KernelRelease, Error> {
-        release::release(&FileTarget::of_target(target), id, trail, talk)
+    fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<KernelRelease, Error> {
+        release::release(&FileTarget::of_target(target), id, talk)
     }
 
     /// An flock cannot be taken from the process that has it: the answer says which process to end.

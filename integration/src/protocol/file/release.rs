@@ -3,7 +3,6 @@
 use std::{os::fd::AsFd, time::Duration};
 
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::audit::Event;
 use beadlock_checker::internal::process::Stat;
 use beadlock_checker::internal::{
     Gates, dialect::file::LockId, escape::escaped, facts::boottime, sys::pidfd_open, system_words,
@@ -16,8 +15,8 @@ use super::{kernel::record_of, look, nested, refused::names, target::FileTarget}
 use crate::claim::kernel_lock::KernelRelease;
 use crate::error::{Code, Error};
 use crate::{
-    claim::event::wait_for, claim::known_process::HelperKind, claim::leaving::Why,
-    claim::nested::NESTED, output::talk::Talk, output::trail::Trail,
+    claim::event::wait_for, claim::known_process::HelperKind, claim::nested::NESTED,
+    output::talk::Talk,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,12 +27,7 @@ pub fn claim_of(id: &str) -> Option<LockId> {
 }
 
 /// Ends the claim with this id, which `acquire` has printed.
-pub fn release(
-    target: &FileTarget,
-    id: &str,
-    trail: Option<&Trail<'_>>,
-    talk: &Talk,
-) -> Result<KernelRelease, Error> {
+pub fn release(target: &FileTarget, id: &str, talk: &Talk) -> Result<KernelRelease, Error> {
     let given = target.given();
     let known = claim_of(id).and_then(|known| Some((known, nested::standing(target, known)?)));
     let Some((known, mode)) = known else {
@@ -55,24 +49,14 @@ pub fn release(
         ));
         return Ok(KernelRelease::Outer);
     }
-    let held = age_of_process(known.pid);
-    // The lock is gone with its keeper, which has nothing else to do; killed it writes nothing.
-    let signal = match trail {
-        None => Signal::SIGTERM,
-        Some(_) => Signal::SIGKILL,
-    };
-    end(target, known, signal)?;
+    let held = age_of_process(known.pid).unwrap_or_default();
+    end(target, known)?;
     talk.say(&format!("released {given}"));
-    if let Some(trail) = trail {
-        trail.write(Event::LockReleased, |entry| {
-            entry
-                .reason(Why::RELEASED.reason)
-                .held_for(held.unwrap_or_default())
-                .result(Why::RELEASED.result)
-                .lock(&record_of(&known.to_string(), mode))
-        });
-    }
-    Ok(KernelRelease::Released)
+    Ok(KernelRelease::Released {
+        keeper: known.pid,
+        held,
+        lock: record_of(&known.to_string(), mode),
+    })
 }
 
 /// How long the process has been there, to a hundredth of a second.
@@ -86,7 +70,7 @@ fn is_keeper(pid: i32) -> bool {
     HelperKind::of(pid) == Some(HelperKind::LeaseKeeper)
 }
 
-fn end(target: &FileTarget, id: LockId, signal: Signal) -> Result<(), Error> {
+fn end(target: &FileTarget, id: LockId) -> Result<(), Error> {
     let failed = |why: &str| {
         let given = target.given();
         Error::new(
@@ -102,7 +86,7 @@ fn end(target: &FileTarget, id: LockId, signal: Signal) -> Result<(), Error> {
     if nested::standing(target, id).is_none() || !is_keeper(id.pid) {
         return Ok(());
     }
-    match kill(Pid::from_raw(id.pid), signal) {
+    match kill(Pid::from_raw(id.pid), Signal::SIGTERM) {
         Ok(()) | Err(Errno::ESRCH) => {}
         Err(errno) => {
             let why = format!("cannot be ended: {}", system_words(&errno.into()));

@@ -40,6 +40,7 @@ fn seen(change: impl Fn(&mut Record, &mut Facts)) -> Seen {
         proof: Some(proof),
         boottime: Duration::ZERO,
         unrefreshed: Duration::ZERO,
+        standstill: Duration::ZERO,
     };
     change(&mut record, &mut facts);
     (record, facts)

@@ -184,6 +184,23 @@ fn the_shell_library_keeps_the_traps_of_its_script() {
                 5,
                 "later\n",
             ),
+            // A trap that fails, and the code of a script that has failed already.
+            (
+                "set -e; trap 'false; echo own' EXIT; claim .beads; false",
+                1,
+                "own\n",
+            ),
+            (
+                "trap 'echo own' EXIT; claim .beads; rm .beads/.exclusive-lock; exit 3",
+                3,
+                "own\n",
+            ),
+            // The traps of a parent are not a subshell's.
+            (
+                "trap 'echo own' EXIT; (claim .beads; echo in); echo on",
+                0,
+                "in\non\nown\n",
+            ),
         ] {
             let scene = Scene::new();
             let ended = by(shell, &scene, text);
