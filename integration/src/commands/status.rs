@@ -31,7 +31,7 @@ const EXAMPLES: &str = "\
 Examples:
   beadlock status
   beadlock status --agent unix:agent.sock
-  beadlock status --agent localhost:19187 --exit-code -q   # for a probe, or cron";
+  beadlock status --agent localhost:19187 --exit-code   # for probes and cron";
 
 const EXITS: &str = "\
 status changes nothing. It exits with 0 when it could look, whatever it found; with --id only while that claim

@@ -22,6 +22,7 @@ mod cycle;
 #[cfg(test)]
 mod doctor;
 #[cfg(test)]
+mod examples;
 mod explain;
 #[cfg(test)]
 mod help;

@@ -13,7 +13,7 @@ seconds without a heartbeat the lock is stale. A stale lock is taken only with -
 
 A claim does not wait for the holder, unless --wait says so.",
     examples: "\
-beadlock hold tower:app-prod --intent-name deploy -- ./deploy.sh
+beadlock hold tower:app --intent-name deploy --intent-version 2 -- ./deploy.sh
 beadlock hold --intent deploy.yaml -- ./deploy.sh
 beadlock list tower:",
     heading: HEADING,
