@@ -23,6 +23,7 @@ mod cycle;
 mod doctor;
 #[cfg(test)]
 mod examples;
+#[cfg(test)]
 mod explain;
 #[cfg(test)]
 mod help;
