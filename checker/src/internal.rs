@@ -31,6 +31,6 @@ macro_rules! shown {
 }
 
 shown! {
-    address audit beside children closed database deadline dialect duration escape facts git log_line mounts obstacle
+    address audit beside children closed database deadline dialect dolt duration escape facts git log_line mounts obstacle
     outputs process redirect runner shell sys take target
 }
