@@ -363,6 +363,7 @@ mod tests {
                 Key::RenameExchange,
                 Key::Fdatasync,
                 Key::Timestamps,
+                Key::AskedByBd,
                 Key::IgnoredByGit,
                 Key::RecordsIgnored,
                 Key::MergeAttribute,

@@ -27,7 +27,8 @@ const CHECKER: House = House {
         &["database", "options", "outputs", "runner"],
         &["target"],
         &[
-            "address", "audit", "deadline", "gate", "git", "obstacle", "place", "refresh", "zombie",
+            "address", "audit", "deadline", "dolt", "gate", "git", "obstacle", "place", "refresh",
+            "zombie",
         ],
         &[
             "directory",
