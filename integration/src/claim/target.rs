@@ -81,8 +81,7 @@ impl Target {
         let is_dolt = self.protocol.rules().has_cycles && Dolt::of(self.dir()).is_some();
         is_dolt.then(|| {
             format!(
-                "{} is a Dolt database: this claim keeps away beadlock-agent and daemons that ask, but not bd or its \
-                 Dolt server",
+                "{} is a Dolt database: this claim keeps away beadlock-agent and daemons that ask, but not bd",
                 self.given
             )
         })

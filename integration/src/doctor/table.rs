@@ -130,8 +130,7 @@ trials! {
         missing: "locks from before a reboot are not known as such";
     AskedByBd: directory::asked_by_bd,
         there: "bd's daemon, up to bd 0.50, asks before each cycle",
-        missing: "bd asks for no lock: a claim keeps away beadlock-agent and daemons that ask, but not bd or its Dolt \
-                  server";
+        missing: "bd asks for no lock: a claim keeps away beadlock-agent and daemons that ask, but not bd";
     IgnoredByGit: directory::ignored_by_git,
         there: "no commit takes a lock to another clone",
         missing: "git add -A commits a lock, and another clone then has it although nobody there holds it",

@@ -60,7 +60,7 @@ fn missing(json: &Value) -> Vec<String> {
 #[test]
 fn a_dolt_database_has_a_row_and_a_hold_says_what_it_keeps_away() {
     const LIMIT: &str = "beadlock: .beads is a Dolt database: this claim keeps away beadlock-agent and daemons that ask, \
-                         but not bd or its Dolt server\n";
+                         but not bd\n";
     let scene = scene();
     let of_bd = |scene: &Scene| {
         let ended = scene.run(&["doctor", "--json"]);
