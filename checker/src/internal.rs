@@ -31,6 +31,6 @@ macro_rules! shown {
 }
 
 shown! {
-    address agent_process audit beside children closed database deadline dialect duration escape facts git log_line
+    address agent_process audit beside children closed database deadline dialect dolt duration escape facts git log_line
     mounts obstacle outputs process redirect regular runner secrets shell sys take target
 }

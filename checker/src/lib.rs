@@ -50,6 +50,7 @@ mod deadline;
 mod decision;
 mod dialect;
 mod directory;
+mod dolt;
 mod duration;
 mod error;
 mod escape;

@@ -10,7 +10,7 @@ use beadlock_checker::internal::database::is_redirect;
 use crate::entries::Difference;
 use crate::{
     Event, Git, GitReason, HindranceKind, Move, Repository, Stop, TreeEntry, Upstream, as_path,
-    blobs, embedded, entries, is_above, is_database_name, sqlite, to_type, typed_all,
+    blobs, dolt, embedded, entries, is_above, is_database_name, sqlite, to_type, typed_all,
 };
 
 /// Refuses what the new commit has and the old one has not, or has otherwise. Returns the files in which they differ.
@@ -69,10 +69,17 @@ pub(crate) fn refuse(
         let what = format!(", and git would take {dir} for a repository");
         refuse_these(&paths, &what, "git rm --cached -r -- {}")?;
     }
-    let in_databases = entries
-        .iter()
-        .filter(|entry| repository.has_anywhere(&entry.path));
-    let databases = databases(&repository.git, in_databases)?;
+    let in_databases = || {
+        let entries = entries.iter();
+        entries.filter(|entry| repository.has_anywhere(&entry.path))
+    };
+    let of_dolt = dolt::own_dirs(in_databases().map(|entry| entry.path.as_slice()));
+    refuse_these(
+        &of_dolt.iter().map(Vec::as_slice).collect::<Vec<_>>(),
+        ", and a pull would replace a Dolt database that may be open here",
+        "git --literal-pathspecs rm -r -q --cached -- {}",
+    )?;
+    let databases = databases(&repository.git, in_databases())?;
     let what = ", and a pull would replace an SQLite database that may be open here";
     refuse_these(
         &databases,

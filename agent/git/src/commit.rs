@@ -16,8 +16,8 @@ use crate::names::{LookedIndex, index_now};
 use crate::signing::Unsigned;
 use crate::{
     BranchHead, DatabaseChanges, Event, GitReason, Held, IndexLock, Move, Repository, Stop,
-    SyncMessage, arriving, begin, counted, entries, held, hooks, index, move_branch, name_case,
-    replay, say, short, turn, versions,
+    SyncMessage, arriving, begin, counted, dolt, entries, held, hooks, index, move_branch,
+    name_case, replay, say, short, turn, versions,
 };
 
 /// The branch after a commit.
@@ -279,7 +279,9 @@ impl<'a> Draft<'a> {
 /// Refuses what a hook has added outside this database, and what has become an SQLite database meanwhile.
 fn refuse_strange(repository: &Repository, before: &str, tree: &str) -> Result<(), Stop> {
     let entries = entries::changed(&repository.git, before, tree)?;
-    let is_strange = |path: &&[u8]| !repository.has(path) || repository.names.is_left_out(path);
+    let is_strange = |path: &&[u8]| {
+        !repository.has(path) || repository.names.is_left_out(path) || dolt::own_dir(path).is_some()
+    };
     let strange: Vec<_> = entries
         .iter()
         .map(|entry| entry.path.as_slice())

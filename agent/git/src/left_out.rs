@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::internal::dolt::is_data_dir;
 use beadlock_checker::internal::regular::{self, Links};
 
 use crate::{Event, Part, Repository, SyncMessage, as_path, sqlite, to_type, typed_all};
@@ -26,6 +27,8 @@ pub(crate) enum LeftOutKind {
     LiveState,
     /// It is a database, or a part of one: what is written meanwhile would tear its copy.
     Database,
+    /// It is where bd keeps the database in Dolt. [`dolt`](crate::dolt) tells that.
+    Dolt,
     /// It is a key, or has one in it.
     Secret,
     /// An editor or another tool has left it, and did not mean it to stay.
@@ -170,6 +173,7 @@ impl LeftOutKind {
         match self {
             Self::LiveState => "live state",
             Self::Database => "a database",
+            Self::Dolt => "a Dolt database",
             Self::Secret => "a secret",
             Self::Leaving => "left behind by a tool",
             Self::TooLarge => "too large for the usual hosts",
@@ -308,7 +312,8 @@ impl LeftOut {
     /// The lines for the log, one for each kind: `Not committing: .beads/x.pid and 3 more (live state)`.
     pub(crate) fn lines(&self, repository: &Repository) -> Vec<String> {
         let mut of_kinds: BTreeMap<LeftOutKind, Vec<&[u8]>> = BTreeMap::new();
-        for (path, kind) in &self.paths {
+        let is_told_here = |kind: &LeftOutKind| *kind != LeftOutKind::Dolt;
+        for (path, kind) in self.paths.iter().filter(|(_, kind)| is_told_here(kind)) {
             of_kinds.entry(*kind).or_default().push(path);
         }
         let line = |(kind, paths): (LeftOutKind, Vec<&[u8]>)| {
@@ -414,10 +419,15 @@ impl DirLooks<'_> {
                     || (name == b"noms" && is_there("manifest"))
                     || is_there("data.mdb")
             };
+            let judge_all = || {
+                let is_dolts = dir.parent() == Some(self.prefix) && is_data_dir(&here);
+                let database = || is_database().then_some(LeftOutKind::Database);
+                judge_dir(name)
+                    .or(is_dolts.then_some(LeftOutKind::Dolt))
+                    .or_else(database)
+            };
             // The database's own directory has its records in it, whatever else lies there.
-            let whole = (!is_top)
-                .then(|| judge_dir(name).or_else(|| is_database().then_some(LeftOutKind::Database)))
-                .flatten();
+            let whole = (!is_top).then(judge_all).flatten();
             DirLook {
                 whole,
                 is_leveldb,

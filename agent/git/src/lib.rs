@@ -13,7 +13,7 @@
 //! Order ([`sync`]):
 //! 1. Where it is ([`repository`], [`find`]), who may change what git is led by there ([`owners`]), whether anything is in
 //!    [`progress`] or has its [`locks`], and what a sync that was killed has left ([`stage`], [`open_files`]).
-//! 2. What must not be tracked ([`names`]) or is hidden from git ([`index_flags`]).
+//! 2. A database that bd keeps in [`dolt`]. What must not be tracked ([`names`]) or is hidden from git ([`index_flags`]).
 //! 3. The [`commit`], with a [signature](signing) where the person's have one, without what is [left out](left_out) or
 //!    [held] back. What a program wrote that did not know what had come in is merged first ([`versions`]).
 //! 4. Where it comes from and goes to ([`route`], [`place`]); [`push`], when the remote is where it was.
@@ -52,6 +52,7 @@ mod contents;
 mod conversation;
 mod crowd;
 mod damage;
+mod dolt;
 mod embedded;
 mod entries;
 mod exclude;

@@ -16,7 +16,7 @@ use beadlock_checker::internal::database::{is_own_name, is_redirect};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    GitReason, Part, Repository, Stop, SyncRequest, as_path, index_flags, left_out, sqlite,
+    GitReason, Part, Repository, Stop, SyncRequest, as_path, dolt, index_flags, left_out, sqlite,
     to_type, typed_all,
 };
 
@@ -149,6 +149,7 @@ pub(crate) fn refuse_tracked(
     index_flags::refuse(repository, &of_database)?;
     let tracked: Vec<_> = of_database.into_iter().map(|entry| entry.path).collect();
     refuse_names(repository, &tracked)?;
+    dolt::refuse_tracked(repository, &tracked)?;
     let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(as_path(path)));
     let databases: Vec<_> = tracked
         .iter()

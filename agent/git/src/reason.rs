@@ -102,6 +102,8 @@ pub enum GitReason {
     Sparse,
     /// No file of the database is in git.
     NothingInGit,
+    /// The database is in Dolt, and git has no record file of it.
+    Dolt,
     /// Git ignores a record file of the database.
     Ignored,
     /// A record file is a link: what it leads to is not in git.
@@ -178,6 +180,7 @@ impl GitReason {
             Self::IndexFlags => "index_flags",
             Self::Sparse => "sparse",
             Self::NothingInGit => "nothing_in_git",
+            Self::Dolt => "dolt",
             Self::Ignored => "ignored",
             Self::Link => "link",
             Self::Loop => "loop",
@@ -231,6 +234,7 @@ impl GitReason {
             | Self::IndexFlags
             | Self::Sparse
             | Self::NothingInGit
+            | Self::Dolt
             | Self::Ignored
             | Self::Link
             | Self::Filter
@@ -258,10 +262,11 @@ impl GitReason {
         }
     }
 
-    /// Whether a sync goes to the remote when a fetch is due. Without a remote or an upstream there is nothing to ask.
+    /// Whether a sync goes to the remote when a fetch is due. Without a remote or an upstream there is nothing to ask, and
+    /// of a Dolt database nothing is pulled.
     pub fn needs_remote(self) -> bool {
         match self {
-            Self::NoRemote | Self::NoUpstream => false,
+            Self::NoRemote | Self::NoUpstream | Self::Dolt => false,
             Self::NoRepository
             | Self::DetachedHead
             | Self::NoCommit
@@ -333,7 +338,7 @@ mod tests {
     use super::*;
 
     /// Every word, whether it is lasting, and whether it needs the remote.
-    const WORDS: [(&str, bool, bool); 57] = [
+    const WORDS: [(&str, bool, bool); 58] = [
         ("no_repository", true, true),
         ("detached_head", true, true),
         ("no_commit", true, true),
@@ -379,6 +384,7 @@ mod tests {
         ("index_flags", true, true),
         ("sparse", true, true),
         ("nothing_in_git", true, true),
+        ("dolt", true, false),
         ("ignored", true, true),
         ("link", true, true),
         ("loop", false, true),

@@ -63,6 +63,8 @@ pub enum HindranceKind {
     NotPulling,
     /// There is nothing to sync: git has no file of the database.
     Idle,
+    /// The database is one that the sync cannot serve.
+    NotServing,
     /// The remote does not answer, or cannot be asked.
     Unreachable,
 }

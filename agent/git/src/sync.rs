@@ -9,7 +9,7 @@ use crate::truth::{self, Claim};
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
-    cause, commit, exclude, kept, names, open_files, owners, pull, push, say, turn, upstream,
+    cause, commit, dolt, exclude, kept, names, open_files, owners, pull, push, say, turn, upstream,
 };
 
 /// What a sync has found out so far.
@@ -79,7 +79,8 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
             nowhere
                 .into_iter()
                 .for_each(|known| say(&SyncMessage::Found(Box::new(known))));
-            return Err(stop);
+            let instead = dolt::instead(&request.dir).filter(|_| stop.is_without_repository());
+            return Err(instead.unwrap_or(stop));
         }
     };
     let ended = owners::refuse(&repository);
@@ -114,6 +115,7 @@ impl Findings {
             drop(begin(repository)?);
         }
         repository.check_quiet()?;
+        dolt::refuse_alone(repository)?;
         let head = repository.head()?;
         self.head = Some(head.clone());
         repository.check_unlocked(&head)?;

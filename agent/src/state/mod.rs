@@ -21,7 +21,7 @@ use crate::outcome::Outcome;
 /// The states, the worst first: of those that apply, the first one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StateWord {
-    /// Its directory has gone, belongs to somebody else, or does not answer.
+    /// Its directory has gone, belongs to somebody else, or does not answer; or bd keeps it in Dolt.
     NotServing,
     /// Its cycles fail: somebody has to act.
     Failed,
@@ -191,6 +191,7 @@ impl DatabaseState {
             HindranceKind::Failed => StateWord::Failed,
             HindranceKind::NotPushing => StateWord::LocalOnly,
             HindranceKind::Idle => StateWord::Idle,
+            HindranceKind::NotServing => StateWord::NotServing,
             HindranceKind::NotPulling | HindranceKind::Unreachable if waits => StateWord::LocalOnly,
             HindranceKind::NotPulling | HindranceKind::Unreachable => StateWord::Behind,
         };

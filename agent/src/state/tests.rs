@@ -24,7 +24,7 @@ fn report(kind: HindranceKind, reason: GitReason, commits: u64) -> Outcome {
 
 #[test]
 fn each_end_of_a_cycle_leads_to_one_state() {
-    use HindranceKind::{Failed, NotPulling, NotPushing, Unreachable};
+    use HindranceKind::{Failed, NotPulling, NotPushing, NotServing, Unreachable};
     let failure = || CycleFailure::new("exit_code", "exit code 3 after 2s");
     let cases = [
         (Outcome::Ran, "idle", "", ""),
@@ -40,6 +40,12 @@ fn each_end_of_a_cycle_leads_to_one_state() {
             "not_serving",
             "exit_code",
             "exit code 3 after 2s",
+        ),
+        (
+            report(NotServing, GitReason::Dolt, 0),
+            "not_serving",
+            "dolt",
+            "WHY dolt",
         ),
         (
             report(Failed, GitReason::Conflict, 0),

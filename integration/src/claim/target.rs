@@ -6,6 +6,7 @@ use std::{fs, io};
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::database::{Database, NoDatabase};
+use beadlock_checker::internal::dolt::Dolt;
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::{Look, redirect};
 
@@ -73,6 +74,17 @@ impl Target {
             .into_iter()
             .filter(|warning| !known.contains(warning));
         new.for_each(|warning| talk.warn(&warning));
+    }
+
+    /// What a claim of it keeps away and what not, where bd keeps the database in Dolt.
+    pub fn limit_of_dolt(&self) -> Option<String> {
+        let is_dolt = self.protocol.rules().has_cycles && Dolt::of(self.dir()).is_some();
+        is_dolt.then(|| {
+            format!(
+                "{} is a Dolt database: this claim keeps away beadlock-agent and daemons that ask, but not bd",
+                self.given
+            )
+        })
     }
 
     /// A lock whose directory a claim would make, and that does not exist yet: the lock is free, and nothing is made

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::{ffi::OsStr, fs};
 
+use beadlock_checker::internal::dolt::Dolt;
 use beadlock_checker::internal::facts::{Ids, hostname};
 use beadlock_checker::internal::{FileSystem, Reach, escape::escaped, system_words};
 use nix::errno::Errno;
@@ -231,6 +232,17 @@ pub fn boot_id() -> TrialOutcome {
         "none from the kernel itself; containers often have another",
     )?;
     Ok("known".to_owned())
+}
+
+/// bd keeps no Dolt database here. Since it does, it asks for no lock.
+pub fn asked_by_bd(site: &TrialSite<'_>) -> TrialOutcome {
+    match Dolt::of(&site.directory.path) {
+        None => Ok("not a Dolt database".to_owned()),
+        Some(dolt) => Err(TrialFailure::missing(format!(
+            "a Dolt database ({})",
+            dolt.name()
+        ))),
+    }
 }
 
 /// Git ignores the lock.

@@ -522,6 +522,7 @@ mod tests {
                 Key::RenameExchange,
                 Key::Fdatasync,
                 Key::Timestamps,
+                Key::AskedByBd,
                 Key::IgnoredByGit,
                 Key::RecordsIgnored,
                 Key::MergeAttribute,

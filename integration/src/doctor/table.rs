@@ -128,6 +128,9 @@ trials! {
     BootId: |_| directory::boot_id(),
         there: "locks from before a reboot are known as such",
         missing: "locks from before a reboot are not known as such";
+    AskedByBd: directory::asked_by_bd,
+        there: "bd's daemon, up to bd 0.50, asks before each cycle",
+        missing: "bd asks for no lock: a claim keeps away beadlock-agent and daemons that ask, but not bd";
     IgnoredByGit: directory::ignored_by_git,
         there: "no commit takes a lock to another clone",
         missing: "git add -A commits a lock, and another clone then has it although nobody there holds it",

@@ -316,7 +316,7 @@ impl Stage<'_, '_> {
         Ok(watchdog)
     }
 
-    /// Says which claims stand, and whether git would commit their locks.
+    /// Says which claims stand, what they do not keep away, and whether git would commit their locks.
     fn announce(&self, pid: i32, environment: &Environment) -> Vec<Reminder> {
         let mut reminders = Vec::new();
         for claim in self
@@ -326,6 +326,9 @@ impl Stage<'_, '_> {
         {
             let holder = claim.holder().unwrap_or_else(|| self.command.holder_name());
             self.talk.say(&claim.announcement(&holder, pid));
+            if let Some(limit) = claim.target().limit_of_dolt() {
+                self.talk.note(&limit);
+            }
             reminders.push(Reminder::of(
                 claim.target(),
                 environment.of_database().cwd,

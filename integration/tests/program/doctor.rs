@@ -58,6 +58,39 @@ fn missing(json: &Value) -> Vec<String> {
 }
 
 #[test]
+fn a_dolt_database_has_a_row_and_a_hold_says_what_it_keeps_away() {
+    const LIMIT: &str = "beadlock: .beads is a Dolt database: this claim keeps away beadlock-agent and daemons that ask, \
+                         but not bd\n";
+    let scene = scene();
+    let of_bd = |scene: &Scene| {
+        let ended = scene.run(&["doctor", "--json"]);
+        trial(&ended.json(), "asked_by_bd")
+    };
+    assert_eq!(of_bd(&scene)["ok"], true);
+    let hold = |args: &[&str]| {
+        scene
+            .run(&[args, &["hold", "--", "true"]].concat())
+            .expect(0, &[])
+            .err
+    };
+    assert!(!hold(&[]).contains("Dolt"));
+
+    fs::create_dir_all(scene.beads().join("embeddeddolt/bd/.dolt/noms")).unwrap();
+    let row = of_bd(&scene);
+    assert_eq!(
+        (&row["ok"], &row["detail"]),
+        (&json!(false), &json!("a Dolt database (embeddeddolt)"))
+    );
+    let said = hold(&[]);
+    assert_eq!(said.matches(LIMIT).count(), 1, "{said}");
+    assert!(said.find("claimed") < said.find("Dolt"), "{said}");
+    assert_eq!(hold(&["-q"]), "");
+    // Another kind of lock does not keep the database.
+    let other = scene.run(&["hold", "lock:x", "--", "true"]).expect(0, &[]);
+    assert!(!other.err.contains("Dolt"), "{other:?}");
+}
+
+#[test]
 fn a_directory_that_may_not_be_written_or_read_is_no_place_for_locks() {
     for (mode, word, name) in [
         (0o555, "nothing can be locked here", "writable"),

@@ -36,7 +36,8 @@ fn files_that_are_no_records_stay_here_and_the_state_names_them() {
 .beads/issues.jsonl" ]
                 grep -q 'Not committing: .beads/.sync.lock and 1 more (live state)' .beads/daemon.log
                 grep -q 'Not committing: .beads/token and 1 more (a secret)' .beads/daemon.log
-                grep -q 'Not committing: .beads/dolt/x/ and 1 more (a database)' .beads/daemon.log
+                grep -q 'Not committing: .beads/of-duck (a database)' .beads/daemon.log
+                grep -q 'Not committing: .beads/dolt/ (a Dolt database; ' .beads/daemon.log
             "#,
             ..Row::SYNCED
         },

@@ -6,6 +6,7 @@
 
 mod behind;
 mod bytes;
+mod dolt;
 mod held;
 mod loops;
 mod owners;

@@ -31,6 +31,7 @@ const CHECKER: House = House {
             "agent_process",
             "audit",
             "deadline",
+            "dolt",
             "gate",
             "git",
             "obstacle",

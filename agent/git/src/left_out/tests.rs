@@ -275,9 +275,13 @@ fn all_below_a_directory_that_is_a_database_is_left_out_but_never_the_database_i
     };
     for path in [
         "issues.jsonl",
-        "dolt/x/.dolt/noms/manifest",
-        "dolt/x/.dolt/config.json",
-        "dolt/x/data",
+        "embeddeddolt/bd/.dolt/noms/manifest",
+        "embeddeddolt/bd/.dolt/config.json",
+        "embeddeddolt/config.yaml",
+        "other/x/.dolt/noms/manifest",
+        "other/x/data",
+        "other/readme",
+        "other/dolt/x/.dolt/noms/manifest",
         "dolt/readme",
         ".dolt/config.json",
         "noms/manifest",
@@ -306,12 +310,20 @@ fn all_below_a_directory_that_is_a_database_is_left_out_but_never_the_database_i
     };
     let database = |path: &str| Some((path.to_owned(), LeftOutKind::Database));
     for path in [
-        "dolt/x/.dolt/noms/manifest",
-        "dolt/x/.dolt/config.json",
-        "dolt/x/data",
+        "embeddeddolt/bd/.dolt/noms/manifest",
+        "embeddeddolt/bd/.dolt/config.json",
+        "embeddeddolt/config.yaml",
     ] {
-        assert_eq!(of(path), database(".beads/dolt/x/"));
+        let dolt = (".beads/embeddeddolt/".to_owned(), LeftOutKind::Dolt);
+        assert_eq!(of(path), Some(dolt));
     }
+    for path in ["other/x/.dolt/noms/manifest", "other/x/data"] {
+        assert_eq!(of(path), database(".beads/other/x/"));
+    }
+    assert_eq!(
+        of("other/dolt/x/.dolt/noms/manifest"),
+        database(".beads/other/dolt/x/")
+    );
     assert_eq!(of(".dolt/config.json"), database(".beads/.dolt/"));
     assert_eq!(of("noms/table"), database(".beads/noms/"));
     assert_eq!(of("level/000003.log"), database(".beads/level/"));
@@ -324,6 +336,7 @@ fn all_below_a_directory_that_is_a_database_is_left_out_but_never_the_database_i
     for path in [
         "issues.jsonl",
         "new.jsonl",
+        "other/readme",
         "dolt/readme",
         "plain/CURRENT",
         "plain/manifest",

@@ -94,6 +94,14 @@ fn the_lines_of_the_agent() {
             ),
         ),
         (
+            "State: not_serving since 2026-11-25 15:55:57: this is a Dolt database; bd dolt push and pull sync it",
+            state(
+                Line::StateNotServing,
+                Some("this is a Dolt database; bd dolt push and pull sync it"),
+                None,
+            ),
+        ),
+        (
             "State: failed since 2026-11-25 15:55:57: a; type: b; type: git pull --rebase",
             state(
                 Line::StateFailed,
@@ -187,6 +195,11 @@ fn the_lines_of_the_agent() {
             DaemonEvent::Notice,
         ),
         (
+            "Not committing: .beads/embeddeddolt/ (a Dolt database; bd dolt push and pull sync it, and the agent syncs \
+             the record files)",
+            DaemonEvent::Notice,
+        ),
+        (
             "Not writing its own names to /r/.git/info/exclude: it belongs to another user",
             DaemonEvent::Notice,
         ),
@@ -200,6 +213,10 @@ fn the_lines_of_the_agent() {
         ),
         (
             "Nothing to sync: /r/.beads is in no git repository",
+            DaemonEvent::Notice,
+        ),
+        (
+            "Nothing to sync: this is a Dolt database; bd dolt push and pull sync it",
             DaemonEvent::Notice,
         ),
         ("Only committing: there is no remote", DaemonEvent::Notice),
