@@ -2,7 +2,8 @@
 //! by `bd dolt push` and `pull`, asks for no lock, and writes `*.jsonl` as an export (docs/guide/beads.md).
 //!
 //! By what Dolt itself writes: a directory is not taken for Dolt's because of its name. Where the database is on a
-//! server, `metadata.json` alone names it.
+//! server, `metadata.json` alone names it. Where `metadata.json` names another backend, Dolt's files are what a move to
+//! that backend has left behind.
 
 use std::fs;
 use std::path::Path;
@@ -33,12 +34,16 @@ pub enum Dolt {
 impl Dolt {
     /// What bd keeps in Dolt of the database in the directory `database`; `None`: nothing, as far as can be seen.
     pub fn of(database: &Path) -> Option<Self> {
+        let named = named(&database.join(METADATA));
+        if named == Some(Named::Other) {
+            return None;
+        }
         let files = DATA_DIRS
             .into_iter()
             .find(|name| has_databases(&database.join(name)));
         files
             .map(Self::Files)
-            .or_else(|| is_named(&database.join(METADATA)).then_some(Self::Metadata))
+            .or_else(|| (named == Some(Named::Dolt)).then_some(Self::Metadata))
     }
 
     /// The file or directory of the database by which it was recognised: `embeddeddolt`, `metadata.json`.
@@ -71,18 +76,26 @@ fn has_mark(dir: &Path) -> bool {
         .any(|mark| fs::symlink_metadata(dir.join(mark)).is_ok())
 }
 
-/// Whether bd's own file names Dolt. Not every version of bd has written a `backend`.
-fn is_named(metadata: &Path) -> bool {
+/// The backend that bd's own file names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Dolt,
+    Other,
+}
+
+/// The backend in this `metadata.json`; `None`: it cannot be read, or names none. Not every version of bd has written a
+/// `backend`. Without one, `database` is `dolt` or the name of a file; a file may be left over, so it says nothing.
+fn named(metadata: &Path) -> Option<Named> {
     let Sight::File(file) = read::open_path(metadata) else {
-        return false;
+        return None;
     };
-    let parsed = file.read().ok();
-    let Some(metadata) = parsed.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
-    else {
-        return false;
-    };
-    let named = metadata.get("backend").or_else(|| metadata.get("database"));
-    named.and_then(Value::as_str) == Some("dolt")
+    let metadata: Value = serde_json::from_slice(&file.read().ok()?).ok()?;
+    match (metadata.get("backend"), metadata.get("database")) {
+        (Some(backend), _) if backend == "dolt" => Some(Named::Dolt),
+        (Some(Value::String(_)), _) => Some(Named::Other),
+        (None, Some(database)) if database == "dolt" => Some(Named::Dolt),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -160,6 +173,11 @@ mod tests {
                 r#"{"database":"beads.db","jsonl_export":"issues.jsonl"}"#,
             )],
             &[("metadata.json", r#"{"backend":"sqlite","database":"dolt"}"#)],
+            // Left behind by a move to another backend.
+            &[
+                ("metadata.json", r#"{"backend":"sqlite"}"#),
+                ("dolt/beads/.dolt/noms/manifest", ""),
+            ],
             &[("metadata.json", r#"{"backend":["dolt"]}"#)],
             &[("metadata.json", r#"["dolt"]"#)],
             &[("metadata.json", "backend: dolt")],
