@@ -1,11 +1,12 @@
 //! A person who has only `beadlock log` and `beadlock status`: in each of eight situations both name the cause and
-//! what to type, and what must not be typed is not there.
+//! what to type, what must not be typed is not there, and docs/guide/on-call.md shows what they say.
 
 use std::fs;
 use std::time::Duration;
 
+use beadlock_tests::skip::checkout;
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Running, Scene, run, wait_until};
+use beadlock_tests::{Ended, Running, Scene, run, shown, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -13,6 +14,7 @@ const AGENT: [&str; 6] = ["--db", ".beads", "--action", "none", "--interval", "1
 
 /// What the two commands have to say in a situation.
 struct Situation<'a> {
+    /// The heading of the page.
     name: &'a str,
     /// Each of these is in both.
     both: &'a [&'a str],
@@ -52,6 +54,32 @@ impl Situation<'_> {
             assert!(line.contains("--id "), "{}: {line}", self.name);
         }
     }
+
+    /// What the page shows under the heading is what the commands say. Of `beadlock log` it shows the first lines, and
+    /// `...` for the tables below them.
+    #[track_caller]
+    fn is_on_the_page(&self, scene: &Scene) {
+        let page = fs::read_to_string(checkout().join("docs/guide/on-call.md")).expect("the page");
+        let heading = format!("\n### {}\n", self.name);
+        let (_, rest) = page.split_once(&heading).expect("a heading of the page");
+        let block = rest.split("```").nth(1).unwrap_or_default().trim();
+        let home = fs::canonicalize(scene.path()).expect("its path");
+        let mut now = String::new();
+        for command in ["log", "status"] {
+            let said = shown::as_in_docs(&scene.run(&[command]).out, &home);
+            let (first, tables) = said.split_once("\n\n").unwrap_or((&said, ""));
+            let more = if tables.is_empty() { "" } else { "...\n" };
+            now += &format!("$ beadlock {command}\n{}\n{more}", first.trim_end());
+        }
+        // An age is one word or two, and the number of skips is that of a moment.
+        let line = |line: &str| {
+            shown::plain(line)
+                .replace("N N", "N")
+                .replace(" skips", " skip")
+        };
+        let plain = |text: &str| text.lines().map(line).collect::<Vec<_>>();
+        assert_eq!(plain(block), plain(&now), "{} is now\n{now}", self.name);
+    }
 }
 
 fn skips(scene: &Scene, why: &str) {
@@ -79,7 +107,7 @@ fn a_stale_lock_of_another_machine() {
     let id = seen["data"][0]["id"].as_str().expect("an id").to_owned();
     let remove = format!("beadlock break .beads --id {id} --even-if-live");
     let situation = Situation {
-        name: "remote",
+        name: "A lock of another machine",
         both: &[
             "held by import (PID 4711",
             "claimed on another host, build-3",
@@ -91,6 +119,7 @@ fn a_stale_lock_of_another_machine() {
         never: &["ps -fp 4711"],
     };
     situation.is_told(&scene);
+    situation.is_on_the_page(&scene);
     assert_eq!(
         scene
             .run(&["break", ".beads", "--id", &id, "--even-if-live"])
@@ -109,7 +138,7 @@ fn a_holder_that_hangs() {
     let pid = record(&scene)["pid"].to_string();
     let (see, end) = (format!("ps -fp {pid}"), format!("kill {pid} "));
     let situation = Situation {
-        name: "hanging",
+        name: "A holder that hangs",
         both: &[
             "held by make",
             "its process lives here",
@@ -121,6 +150,7 @@ fn a_holder_that_hangs() {
         never: &["kill -CONT", "beadlock break"],
     };
     situation.is_told(&scene);
+    situation.is_on_the_page(&scene);
 }
 
 #[test]
@@ -140,13 +170,16 @@ fn a_holder_that_was_stopped() {
         });
         let go_on = format!("kill -CONT {stopped} ");
         let situation = Situation {
-            name: "stopped",
+            name: "A holder that was stopped",
             both: &[stands, &go_on],
             log: &["Skipping since "],
             status: &[],
             never: &["beadlock break"],
         };
         situation.is_told(&scene);
+        if stopped == work {
+            situation.is_on_the_page(&scene);
+        }
         nix::sys::signal::kill(stopped, Signal::SIGCONT).expect("it lives");
     }
     assert!(holder.is_running());
@@ -175,7 +208,7 @@ fn a_lock_of_a_container() {
     );
     let foreign = format!("ps -fp {pid} ");
     let situation = Situation {
-        name: "container",
+        name: "A lock of a container",
         both: &[
             "held by inside",
             "claimed in a container of this machine",
@@ -187,6 +220,7 @@ fn a_lock_of_a_container() {
         never: &[&foreign, "--holder"],
     };
     situation.is_told(&scene);
+    situation.is_on_the_page(&scene);
 }
 
 #[test]
@@ -203,7 +237,7 @@ fn a_malformed_lock() {
         .and_then(|file| file.set_modified(old))
         .expect("the lock");
     let situation = Situation {
-        name: "malformed",
+        name: "A malformed lock",
         both: &[
             "malformed lock file: unexpected EOF",
             "beadlock break .beads --malformed",
@@ -213,6 +247,7 @@ fn a_malformed_lock() {
         never: &["--even-if-live"],
     };
     situation.is_told(&scene);
+    situation.is_on_the_page(&scene);
     assert_eq!(scene.run(&["break", ".beads", "--malformed"]).code, 0);
     assert!(!scene.lock().exists(), "the line that both advise");
 }
@@ -227,7 +262,7 @@ fn an_agent_that_is_dead_and_one_that_was_stopped() {
     let go_on = format!("kill -CONT {pid}");
     let named = format!("the daemon (PID {pid} on ");
     let situation = Situation {
-        name: "a stopped agent",
+        name: "An agent that was stopped",
         both: &[
             "Not syncing since ",
             &named,
@@ -242,11 +277,12 @@ fn an_agent_that_is_dead_and_one_that_was_stopped() {
         scene.run(&["log"]).out.contains("state T")
     });
     situation.is_told(&scene);
+    situation.is_on_the_page(&scene);
     agent.signal(Signal::SIGCONT);
     agent.signal(Signal::SIGKILL);
     agent.wait(PATIENCE);
     let situation = Situation {
-        name: "a dead agent",
+        name: "An agent that was killed",
         both: &[
             "Not syncing since ",
             &named,
@@ -261,6 +297,7 @@ fn an_agent_that_is_dead_and_one_that_was_stopped() {
         never: &["kill -CONT"],
     };
     situation.is_told(&scene);
+    situation.is_on_the_page(&scene);
 }
 
 #[test]
@@ -281,7 +318,7 @@ fn two_agents() {
     );
     let stop = format!("kill {} ", second.pid());
     let situation = Situation {
-        name: "two agents",
+        name: "Two agents",
         both: &[],
         log: &[
             "Syncing: ",
@@ -299,6 +336,7 @@ fn two_agents() {
         ],
     };
     situation.is_told(&scene);
+    situation.is_on_the_page(&scene);
     assert_eq!(second.stop(), Some(0));
     let log = scene.run(&["log"]).out;
     assert!(
@@ -339,11 +377,12 @@ fn a_sync_that_has_diverged() {
         .and_then(|line| line.rsplit_once("; type: "));
     let (_, next) = next.expect("a command");
     let situation = Situation {
-        name: "diverged",
+        name: "A sync that has diverged",
         both: &["Failing since ", "conflict", ".beads/notes.txt", next],
         log: &[],
         status: &["free"],
         never: &["beadlock break", "kill "],
     };
     situation.is_told(&scene);
+    situation.is_on_the_page(&scene);
 }
