@@ -33,7 +33,7 @@ const DEVIATIONS: [(&str, &str, &str, &str, &str); 8] = [
         "malformed",
         "",
         "kept",
-        "Nesting ends at 128 levels",
+        "JSON may be nested up to 128 levels",
     ),
     (
         "samehost-pid-2p31",

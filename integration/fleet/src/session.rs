@@ -132,9 +132,12 @@ impl Session {
         let (lease, sent) = loop {
             let (lease, sent) = (Lease::random().map_err(NotBegun::Io)?, facts::boottime());
             client.grant(lease)?;
-            let answer = client
-                .txn(&known.session(lease, &value))
-                .inspect_err(|_| drop(client.revoke(lease)))?;
+            let answer = client.txn(&known.session(lease, &value));
+            if answer.as_ref().is_err_and(Failure::is_without_lease) {
+                // This process stood still for longer than the lease lives: another one.
+                continue;
+            }
+            let answer = answer.inspect_err(|_| drop(client.revoke(lease)))?;
             match known.session_answer(&value, answer) {
                 Ok(true) => break (lease, sent),
                 Ok(false) => {}

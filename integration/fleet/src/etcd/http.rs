@@ -77,6 +77,11 @@ impl Failure {
         }
     }
 
+    /// The lease of the call has lapsed: its session was not renewed in time, and another one has to begin.
+    pub(crate) fn is_without_lease(&self) -> bool {
+        matches!(self, Self::Refused(code::NOT_FOUND, _))
+    }
+
     /// Trying again later may help.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Self::Silent(_))
