@@ -4,8 +4,8 @@
 use std::{fmt, process};
 
 use crate::facts::Ids;
+use crate::process::Liveness;
 use crate::process::{Stat, is_dead_zombie, probe, proc_is_ours, start_ticks};
-use crate::verdict::Liveness;
 
 /// An agent as its log names it. `Display` is what the log has, and `parse` reads that.
 #[derive(Debug, Clone, PartialEq, Eq)]

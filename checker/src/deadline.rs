@@ -17,8 +17,6 @@ use nix::{errno::Errno, sys::time::TimeSpec, unistd::read};
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts::boottime;
-
 /// Fires at a time of the clock that runs on while the machine sleeps (`CLOCK_BOOTTIME`).
 #[derive(Debug)]
 pub struct BootTimer(TimerFd);
@@ -45,6 +43,12 @@ impl AsFd for BootTimer {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// The time since boot, by a clock that counts sleep and that nobody sets; zero where there is none.
+pub fn boottime() -> Duration {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
+    now.map(Duration::from).unwrap_or_default()
 }
 
 /// When work ends, as points of [`boottime`].

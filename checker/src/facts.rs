@@ -7,6 +7,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
+pub use crate::deadline::boottime;
 pub use crate::dialect::facts::{Depth, Facts, Ids, Liveness, Proof};
 use crate::dialect::{
     Clocks, Mark, Moment, ProcessRecord, Record, Rejected, StartedAt, WantedFacts,
@@ -115,12 +116,6 @@ pub fn moment() -> Moment {
         wall: now(),
         boottime: boottime(),
     }
-}
-
-/// The time since boot, by a clock that counts sleep and that nobody sets; zero where there is none.
-pub fn boottime() -> Duration {
-    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
-    now.map(Duration::from).unwrap_or_default()
 }
 
 /// For how long the machine was suspended since boot.

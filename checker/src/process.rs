@@ -7,7 +7,22 @@ use std::fs;
 
 use nix::{errno::Errno, sys::signal::kill, sys::signal::killpg, unistd::Pid};
 
-use crate::{beside, verdict::Liveness};
+use crate::beside;
+
+/// Whether a process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// `kill(pid, 0)` succeeded.
+    Alive,
+    /// EPERM: it lives, and belongs to someone else.
+    NotPermitted,
+    /// ESRCH: there is no such process.
+    Gone,
+    /// Any other answer, or a PID that cannot be asked; counts as alive.
+    Unknown,
+    /// Another host's process, or another namespace's.
+    NotAsked,
+}
 
 /// Whether the process lives in this PID namespace. A PID outside 1 to 2^31-1 is not asked: [`Liveness::Unknown`].
 pub fn probe(pid: i64) -> Liveness {

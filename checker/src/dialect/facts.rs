@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{beads::Mark, beads::Record, time::StartedAt};
-pub use crate::verdict::Liveness;
+pub use crate::process::Liveness;
 
 /// What tells this boot of this machine, and this process's namespaces, from others. Each may be unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
