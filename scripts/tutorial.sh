@@ -131,8 +131,8 @@ suite() {
 }
 
 suite 'format' "$cargo" fmt --all --check
-suite 'clippy' "$cargo" clippy --locked --quiet --package beadlock-checker --package beadlock --lib -- --deny warnings
-suite 'unit tests of the checker' "$cargo" test --locked --quiet --package beadlock-checker --lib -- dialect:: target::
+suite 'clippy' "$cargo" clippy --locked --quiet --package beadlock-core --package beadlock --lib -- --deny warnings
+suite 'unit tests of the checker' "$cargo" test --locked --quiet --package beadlock-core --lib -- dialect:: target::
 suite 'unit tests of the protocols' "$cargo" test --locked --quiet --package beadlock --lib protocol::
 suite 'conformance of the toy' "$cargo" test --locked --quiet --package beadlock-tests --test conformance toy::
 suite 'the layers' "$cargo" test --locked --quiet --package beadlock-tests --test house

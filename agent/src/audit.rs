@@ -10,10 +10,10 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::internal::audit::{Audit, Author, Entry, Event};
-use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::facts;
-use beadlock_checker::{Place, Removed, Skip};
+use beadlock_core::audit::{Audit, Author, Entry, Event};
+use beadlock_core::database::Database;
+use beadlock_core::facts;
+use beadlock_core::{Place, Removed, Skip};
 
 use crate::log::{self, own};
 

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::mounts::Mounts;
-use beadlock_checker::internal::shell::{Part, to_type};
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::mounts::Mounts;
+use beadlock_base::shell::{Part, to_type};
 
 /// When nothing has answered for so long, what is under way hangs.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -9,12 +9,12 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::{fs, future::pending, iter};
 
-use beadlock_checker::GateLoss;
-use beadlock_checker::internal::children::{OwnChild, starting};
-use beadlock_checker::internal::log_line::Event;
-use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::runner::{Ended, Order};
-use beadlock_checker::internal::sys;
+use beadlock_base::children::{OwnChild, starting};
+use beadlock_base::process::{self, Stat};
+use beadlock_base::sys;
+use beadlock_core::GateLoss;
+use beadlock_core::log_line::Event;
+use beadlock_core::runner::{Ended, Order};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use crate::fleet::Right;
 use crate::log::{Line, own};
 use crate::notify;
-use beadlock_checker::internal::duration::shown;
+use beadlock_base::duration::shown;
 
 /// Longer lines of output are cut at about this many bytes, between characters.
 const LONGEST_LINE: usize = 8192;

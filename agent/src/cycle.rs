@@ -13,11 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::{Gate, OpenDirectory, Zombie, redirect, runner, system_words};
-use beadlock_checker::{Cycle, Decision, Entered, Options, Reason};
+use beadlock_base::address::Address;
+use beadlock_base::{error::system_words, opened::OpenDirectory};
+use beadlock_core::database::Database;
+use beadlock_core::dialect::Record;
+use beadlock_core::{Cycle, Decision, Entered, Options, Reason};
+use beadlock_core::{gate::Gate, redirect, runner, zombie::Zombie};
 use beadlock_git::{FetchCrowd, HostLimits, SyncPlan, SyncReport, SyncResult};
 use beadlock_trust::Owners;
 use tokio::task::spawn_blocking;
@@ -222,7 +223,7 @@ fn enter(
     services: &CycleServices,
     subject: &Subject,
     told: &mut LoggedState,
-    opened: Result<OpenDirectory, beadlock_checker::Error>,
+    opened: Result<OpenDirectory, beadlock_base::error::Error>,
 ) -> Result<(Cycle, Option<Right>), NotEntered> {
     let Subject { number, policy, .. } = subject;
     let number = *number;

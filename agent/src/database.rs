@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::Zombie;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::{Decision, Reason};
+use beadlock_core::dialect::Record;
+use beadlock_core::zombie::Zombie;
+use beadlock_core::{Decision, Reason};
 use beadlock_git::{SyncHistory, Upkeep};
 use beadlock_trust::DirStamp;
 use tokio::time::Instant;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use beadlock_checker::Decision;
+use beadlock_core::Decision;
 
 use crate::config::{AgentSettings, CommandLine};
 use crate::log::{Line, LogFormat, Whose, named, own};

@@ -68,7 +68,7 @@ use crate::scheduler::{Scheduler, Signals};
 /// Exit codes: 0; 1 it could not start, or with `--once` a cycle failed or there was none to run; 2 the command line
 /// is wrong; 4 and 5 with `--once` as `beadlock check` (docs/design.md#exit-codes).
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    beadlock_checker::internal::sys::ignore_size_limit();
+    beadlock_base::sys::ignore_size_limit();
     let typed = match CommandLine::read(args) {
         Ok(typed) => typed,
         Err(code) => return code,
@@ -93,7 +93,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn start(typed: CommandLine) -> Result<u8, ConfigFailure> {
     // It can be ignored, so this cannot fail. It is heard as soon as there is something to reload.
-    let _ = beadlock_checker::internal::sys::ignore(Signal::SIGHUP);
+    let _ = beadlock_base::sys::ignore(Signal::SIGHUP);
     let settings = AgentSettings::read(&typed, &[])?;
     if typed.cli.print_config {
         return print(&typed, &settings).map(|()| 0);

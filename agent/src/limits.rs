@@ -15,7 +15,7 @@ pub(crate) fn has_descriptors_for_the_loop() -> io::Result<()> {
 
 /// The system does not give what a daemon waits with.
 pub(crate) fn no_events(error: io::Error) -> io::Error {
-    let why = beadlock_checker::internal::system_words(&error);
+    let why = beadlock_base::error::system_words(&error);
     let message = format!(
         "no threads or descriptors to wait with: {why}; look at `ulimit -n` and `ulimit -u`"
     );

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use beadlock_checker::internal::runner;
+use beadlock_core::runner;
 
 fn main() -> ExitCode {
     let args = std::env::args_os();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use beadlock_checker::Decision;
+use beadlock_core::Decision;
 use beadlock_git::{HindranceKind, SyncReport};
 
 /// How a cycle ended. The log has said it.

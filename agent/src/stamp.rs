@@ -3,8 +3,12 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::{FileSystem, OpenDirectory, Reach, facts};
+use beadlock_base::{
+    filesystem::{FileSystem, Reach},
+    opened::OpenDirectory,
+};
+use beadlock_core::database::Database;
+use beadlock_core::facts;
 use beadlock_trust::{DirStamp, SETTLED};
 
 /// Whether there is no redirect in this open directory; `seen` is what an earlier call has remembered. Change times are

@@ -30,68 +30,12 @@
 //! - Linux alone: the sources do not compile elsewhere. Where a kernel or a file system refuses leases, `renameat2`,
 //!   `O_TMPFILE` or `/proc`, a fallback takes their place.
 
-#![cfg_attr(
-    test,
-    allow(clippy::too_many_lines, reason = "a table of cases is one piece")
-)]
-
-#[macro_use]
-mod words;
-
-mod address;
-mod agent_process;
-mod audit;
-mod beside;
-mod check;
-mod children;
-mod closed;
-mod database;
-mod deadline;
-mod decision;
-mod dialect;
-mod directory;
-mod dolt;
-mod duration;
-mod error;
-mod escape;
-mod facts;
-mod filesystem;
-mod gate;
-mod gate_loss;
-mod gates;
-mod git;
-#[doc(hidden)]
-pub mod internal;
-mod log_line;
-mod look;
-mod mounts;
-mod namespace;
-mod obstacle;
-mod on_disk;
-mod opened;
-mod options;
-mod outputs;
-mod place;
-mod process;
-mod read;
-mod redirect;
-mod refresh;
-mod regular;
-mod runner;
-mod secrets;
-mod shell;
-mod sys;
-mod take;
-mod target;
-mod verdict;
-mod watchdog;
-mod zombie;
-
-pub use check::{Cycle, Entered, check, should_skip_database};
-pub use decision::{Decision, Proceed, Removed, Skip, Watched};
-pub use dialect::{Record, StartedAt};
-pub use error::Error;
-pub use gate_loss::GateLoss;
-pub use options::Options;
-pub use place::Place;
-pub use verdict::{Reason, Verdict};
+#[doc(inline)]
+pub use beadlock_base::error::Error;
+#[doc(inline)]
+pub use beadlock_core::check::{Cycle, Entered, check, should_skip_database};
+#[doc(inline)]
+pub use beadlock_core::{
+    Decision, GateLoss, Options, Place, Proceed, Reason, Record, Removed, Skip, StartedAt, Verdict,
+    Watched,
+};

@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::path::Path;
 
 use allocation_counter::{AllocationInfo, measure};
-use beadlock_checker::internal::dialect::beads::{Mark, Record};
 use beadlock_checker::{Reason, should_skip_database};
+use beadlock_core::dialect::beads::{Mark, Record};
 
 /// What the second check allocates: the first reads what holds for the whole life of a process.
 fn of_a_check(dir: &Path, expected: Reason) -> AllocationInfo {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-use beadlock_checker::internal::audit::{Audit, Author, Entry, Event};
+use beadlock_core::audit::{Audit, Author, Entry, Event};
 use beadlock_testkit::skip;
 use nix::sys::stat::{Mode, umask};
 

@@ -15,9 +15,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::process::Stat;
-use beadlock_checker::internal::{Gate, is_process_alive, look};
+use beadlock_base::process::Stat;
 use beadlock_checker::{Cycle, Entered, Options, Place, Reason, check, should_skip_database};
+use beadlock_core::{facts::is_process_alive, gate::Gate, look::look};
 use beadlock_testkit::{skip, this_host, write_program};
 
 fn write_lock(dir: &Path, pid: u32) {

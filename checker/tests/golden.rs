@@ -8,8 +8,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::dialect::beads::{Mark, Record, Rejected, StartedAt};
-use beadlock_checker::internal::escape::escaped;
+use beadlock_base::escape::escaped;
+use beadlock_core::dialect::beads::{Mark, Record, Rejected, StartedAt};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

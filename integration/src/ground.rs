@@ -3,7 +3,7 @@
 
 use std::{fs, io, os::unix::fs::MetadataExt};
 
-use beadlock_checker::internal::{escape::escaped_path, system_words};
+use beadlock_base::{error::system_words, escape::escaped_path};
 
 use crate::claim::target::Target;
 use crate::error::{Code, Error};

@@ -2,12 +2,12 @@
 
 use std::{io, path::Path, time::Duration};
 
-pub use beadlock_checker::internal::shell::{Part, quoted, to_type};
-use beadlock_checker::internal::{FileKind, Gate, GateHolder, Look, facts, process, system_words};
-use beadlock_checker::internal::{
-    dialect::Record, dialect::StartedAt, duration::shown, facts::Liveness,
-};
-use beadlock_checker::internal::{escape::escaped, escape::is_harmless};
+use beadlock_base::escape::{escaped, is_harmless};
+pub use beadlock_base::shell::{Part, quoted, to_type};
+use beadlock_base::{duration::shown, process::Liveness};
+use beadlock_base::{error::system_words, filesystem::FileKind, process};
+use beadlock_core::dialect::{Record, StartedAt};
+use beadlock_core::{facts, gate::Gate, gates::GateHolder, look::Look};
 use nix::errno::Errno;
 
 /// How long ago the lock was acquired, to the millisecond where that is known, else in whole seconds; zero for a time

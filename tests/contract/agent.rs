@@ -16,7 +16,7 @@ mod states;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use beadlock_checker::internal::log_line::Event;
+use beadlock_core::log_line::Event;
 use beadlock_tests::Scene;
 use regex::{Captures, Regex};
 

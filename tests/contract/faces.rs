@@ -11,7 +11,7 @@ use regex::Regex;
 
 use crate::book::Book;
 
-/// Where rustdoc has written the pages of both.
+/// Where rustdoc has written the pages of both, and of the crates whose types they show.
 fn documented() -> PathBuf {
     let target = binaries::directory()
         .parent()
@@ -24,6 +24,12 @@ fn documented() -> PathBuf {
         "--locked",
         "--no-deps",
         "--lib",
+        "-p",
+        "beadlock-base",
+        "-p",
+        "beadlock-core",
+        "-p",
+        "beadlock-fleet",
         "-p",
         "beadlock-checker",
         "-p",

@@ -114,7 +114,8 @@ fn names_of_variables() {
         found.extend(name.captures_iter(text).map(|groups| groups[1].to_owned()));
     };
     for folder in [
-        "checker/src",
+        "checker/base/src",
+        "checker/core/src",
         "integration/src",
         "integration/fleet/src",
         "agent/src",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_tests::{Kind, Scene};
 use nix::sys::signal::kill;
 use nix::unistd::Pid;

@@ -6,10 +6,10 @@ use beadlock_tests::skip::checkout;
 
 use super::document;
 
-/// The modules of the three libraries that are public and hidden, as for our own crates alone.
+/// What only our own crates use: the two engine crates, and modules of libraries that are public and hidden.
 fn hidden() -> Vec<String> {
-    let mut names = Vec::new();
-    for library in ["checker", "integration", "integration/fleet"] {
+    let mut names = vec!["beadlock_base".to_owned(), "beadlock_core".to_owned()];
+    for library in ["integration", "integration/fleet"] {
         let text = document(&format!("{library}/src/lib.rs"));
         let after = text.split("#[doc(hidden)]\npub mod ").skip(1);
         names.extend(after.map(|rest| rest.split(';').next().unwrap_or_default().to_owned()));
@@ -38,18 +38,14 @@ fn is_of_a_word(c: char) -> bool {
 fn no_example_uses_a_hidden_path() {
     let hidden = hidden();
     for (text, found) in [
+        ("use beadlock_base::duration;", &["beadlock_base"][..]),
         (
-            "use beadlock_checker::internal::duration;",
-            &["internal"][..],
+            "use beadlock_core::{Cycle, gate::Gate};",
+            &["beadlock_core"],
         ),
-        (
-            "use beadlock_checker::{Cycle, internal::Gate};",
-            &["internal"],
-        ),
-        ("use beadlock_checker::internal;", &["internal"]),
         ("let run = beadlock::run::x();", &["run"]),
         ("lock.run(|running| running.is_ending())", &[]),
-        ("the_internal::word beadlock::internals", &[]),
+        ("the_run::word beadlock::runs", &[]),
     ] {
         assert_eq!(used(text, &hidden), found, "the control: {text}");
     }

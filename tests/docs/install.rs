@@ -404,7 +404,7 @@ fn stopping_waits_longer_than_a_cycle_may_take() {
         .nth(1)
         .and_then(|rest| rest.split(']').next())
         .expect("its default");
-    let cycle = beadlock_checker::internal::duration::parse(cycle).expect("a duration");
+    let cycle = beadlock_base::duration::parse(cycle).expect("a duration");
     for unit in ["beadlock-agent@.service", "user/beadlock-agent.service"] {
         let text = fs::read_to_string(checkout().join("integration/systemd").join(unit))
             .expect("read the unit");
@@ -412,9 +412,9 @@ fn stopping_waits_longer_than_a_cycle_may_take() {
             .lines()
             .find_map(|line| line.strip_prefix("TimeoutStopSec="))
             .expect("TimeoutStopSec");
-        let stop = beadlock_checker::internal::duration::parse(stop).expect("a duration");
+        let stop = beadlock_base::duration::parse(stop).expect("a duration");
         assert!(
-            stop > cycle + beadlock_checker::internal::runner::GRACE,
+            stop > cycle + beadlock_core::runner::GRACE,
             "{unit}: {stop:?}, {cycle:?}"
         );
     }

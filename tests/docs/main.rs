@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_tests::skip::checkout;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Ended, Running, Scene, become_subreaper, binaries, run, tool, wait_until};
@@ -64,7 +64,8 @@ fn typed(text: &str, program: &str) -> Vec<String> {
 fn the_lines_that_troubleshooting_explains_are_really_written() {
     let mut sources = String::new();
     for folder in [
-        "checker/src",
+        "checker/base/src",
+        "checker/core/src",
         "integration/src",
         "agent/src",
         "agent/git/src",

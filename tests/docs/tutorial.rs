@@ -15,9 +15,9 @@ const PAGE: &str = "docs/adding-a-protocol.md";
 
 /// What a new protocol touches: its two folders, the lists of the product, and the list of the conformance suite.
 const TOUCHED: [&str; 7] = [
-    "checker/src/dialect/toy/",
-    "checker/src/dialect/mod.rs",
-    "checker/src/target.rs",
+    "checker/core/src/dialect/toy/",
+    "checker/core/src/dialect/mod.rs",
+    "checker/core/src/target.rs",
     "integration/src/protocol/toy/",
     "integration/src/protocol/mod.rs",
     "tests/conformance/toy.rs",
@@ -124,7 +124,7 @@ fn a_page_that_has_rotted_is_seen() {
         "no line \"New file `PATH`:\" stands before this block",
     );
     of(
-        page.replace("`checker/src/dialect/toy/mod.rs`:", "`README.md`:"),
+        page.replace("`checker/core/src/dialect/toy/mod.rs`:", "`README.md`:"),
         "README.md is there already",
     );
 }

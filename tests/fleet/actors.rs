@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::facts::boottime;
+use beadlock_base::deadline::boottime;
 use beadlock_fleet::{
     ClaimRequest, ClaimState, Config, Deadlines, FleetAgent, FleetClaim, HeldClaim, Mark, Standing,
 };

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use beadlock_checker::internal::deadline::{DeadlineSender, WorkDeadline};
-use beadlock_checker::internal::{facts::boottime, process::Stat, runner, sys};
+use beadlock_base::deadline::{DeadlineSender, WorkDeadline};
+use beadlock_base::{deadline::boottime, process::Stat, sys};
+use beadlock_core::runner;
 use beadlock_tests::{
     PATIENCE, Running, Scene, become_subreaper, binaries, lives, root, skip, tool, until,
 };

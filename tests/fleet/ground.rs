@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 use beadlock_fleet::{Config, Fleet, Mark, MemberValue, Name, Who};
 use beadlock_testkit::Etcd;
 

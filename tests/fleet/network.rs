@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use beadlock_checker::internal::facts::boottime;
+use beadlock_base::deadline::boottime;
 use beadlock_fleet::{ClaimState, FleetAgent, Refusal, Standing, T};
 use beadlock_testkit::{Etcd, Passing, Proxy, until, wait_until};
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::facts::boottime;
+use beadlock_base::deadline::boottime;
 use beadlock_fleet::{ClaimState, Fleet, Kind, Loss, Standing, T};
 use beadlock_testkit::{Etcd, until, wait_until};
 use nix::sys::signal::Signal;

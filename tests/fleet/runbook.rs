@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use beadlock_checker::internal::facts::boottime;
+use beadlock_base::deadline::boottime;
 use beadlock_fleet::{Fleet, Standing, T};
 use beadlock_testkit::{Etcd, Running, Scene, until, wait_until};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 use beadlock_fleet::{Config, Fleet, Mark, MemberValue, Name, Who, mark};
 use beadlock_tests::{Etcd, Running, Scene};
 

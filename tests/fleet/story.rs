@@ -11,7 +11,7 @@ use super::ground::{Ground, config_at, joined, made};
 const SOON: Duration = Duration::from_secs(20);
 
 fn why() -> BrokenValue {
-    let at = beadlock_checker::internal::facts::now();
+    let at = beadlock_core::facts::now();
     BrokenValue {
         by: "ann".into(),
         host: "desk".into(),

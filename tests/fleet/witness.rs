@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use beadlock_checker::internal::facts::boottime;
+use beadlock_base::deadline::boottime;
 
 /// Work of one kind, from its begin to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]

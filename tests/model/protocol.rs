@@ -1,6 +1,6 @@
 //! What is built, as switches: a mutant is the built protocol with one of them changed.
 
-/// How a file that may go is watched until it is deleted (`checker/src/take/lease.rs`).
+/// How a file that may go is watched until it is deleted (`checker/core/src/take/lease.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
     /// By a read lease.

@@ -1,4 +1,4 @@
-//! The steps under the gate: recover, remove, release (`checker/src/take/{mod,recover,remove,release}.rs`).
+//! The steps under the gate: recover, remove, release (`checker/core/src/take/{mod,recover,remove,release}.rs`).
 //!
 //! A read and the `kill(pid, 0)` after it are one step: a process that has gone does not come back. So are the open
 //! and the read of the lock during a recovery, of which nothing stays open.

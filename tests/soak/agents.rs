@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::process::Stat;
+use beadlock_base::process::Stat;
 use beadlock_tests::binaries;
 use beadlock_tests::wait::PATIENCE;
 use nix::sys::signal::Signal;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::database::is_redirect;
+use beadlock_core::database::is_redirect;
 
 use crate::entries::Difference;
 use crate::{

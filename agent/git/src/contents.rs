@@ -16,7 +16,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
 use tokio::time::Instant;
 
 use crate::unchanged::FileStamp;

@@ -7,8 +7,8 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::sys;
+use beadlock_base::process::{self, Stat};
+use beadlock_base::sys;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
 use tokio::sync::Notify;
 
 /// How much of a repository's settings is read for a guess.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::dolt::Dolt;
+use beadlock_core::dolt::Dolt;
 
 use crate::held::is_record_name;
 use crate::{

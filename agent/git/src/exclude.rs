@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::system_words;
+use beadlock_base::error::system_words;
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW};
 use nix::unistd::geteuid;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
 
 use crate::TEXT_LIMIT;
 use crate::walk::DatabaseFiles;

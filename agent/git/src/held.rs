@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 use beadlock_records::BlemishKind;
 
 pub(crate) use self::commits::{refuse_ahead, refuse_arriving, refuse_changed};

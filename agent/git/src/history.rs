@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use beadlock_checker::internal::duration::shown;
+use beadlock_base::duration::shown;
 use tokio::time::Instant;
 
 use crate::clock::FetchClock;

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::internal::facts;
-use beadlock_checker::internal::secrets::masked;
+use beadlock_base::secrets::masked;
+use beadlock_core::facts;
 
 use crate::{
     GitOutput, GitReason, HookRun, Part, Repository, Stop, SyncMessage, escaped, say, to_type,

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::secrets::masked;
+use beadlock_base::secrets::masked;
 use serde::{Deserialize, Serialize};
 
 use crate::crowd::host_of;

@@ -15,8 +15,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::dolt::is_data_dir;
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
+use beadlock_core::dolt::is_data_dir;
 
 use crate::{Event, Part, Repository, SyncMessage, as_path, sqlite, to_type, typed_all};
 

@@ -111,9 +111,9 @@ mod walk;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::log_line::Event;
-use beadlock_checker::internal::shell::{Part, to_type};
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::shell::{Part, to_type};
+use beadlock_core::log_line::Event;
 
 use self::blobs::Beginnings;
 use self::changes::DatabaseChanges;

@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::regular::{self, Links};
-use beadlock_checker::internal::{FileSystem, Reach, facts};
+use beadlock_base::filesystem::{FileSystem, Reach};
+use beadlock_base::regular::{self, Links};
+use beadlock_core::facts;
 use serde::{Deserialize, Serialize};
 
 use crate::reflog::when;

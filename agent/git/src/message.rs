@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use beadlock_checker::internal::secrets::masked;
+use beadlock_base::secrets::masked;
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::database::{is_own_name, is_redirect};
+use beadlock_core::database::{is_own_name, is_redirect};
 
 use serde::{Deserialize, Serialize};
 

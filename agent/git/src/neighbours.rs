@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use beadlock_checker::internal::{Gate, PassedOn};
-use beadlock_checker::{Cycle, Entered};
+use beadlock_core::gate::{Gate, PassedOn};
+use beadlock_core::{Cycle, Entered};
 
 use crate::{
     Event, GitReason, HindranceKind, Repository, Stop, as_path, escaped_path, is_database_name,

@@ -12,7 +12,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use beadlock_checker::internal::{facts, sys};
+use beadlock_base::sys;
+use beadlock_core::facts;
 use nix::errno::Errno;
 use nix::libc::{O_ACCMODE, O_APPEND, O_RDONLY};
 use serde::{Deserialize, Serialize};

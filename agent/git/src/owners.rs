@@ -13,7 +13,7 @@ use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
 use beadlock_trust::{GitUse, Mend, Owners, WayRefusal};
 use nix::errno::Errno;
 use nix::unistd::{User, geteuid};

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::git::MISLEADING;
-use beadlock_checker::internal::{sys, system_words};
+use beadlock_base::git::MISLEADING;
+use beadlock_base::{error::system_words, sys};
 use nix::sys::signal::Signal;
 
 use crate::tree::FileTree;

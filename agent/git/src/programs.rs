@@ -16,7 +16,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
 use nix::unistd::{Uid, User};
 
 use crate::entries::Difference;

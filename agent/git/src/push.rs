@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use beadlock_checker::internal::secrets::masked;
+use beadlock_base::secrets::masked;
 
 use crate::route::{Route, Tips};
 use crate::signing::{self, Quiet};

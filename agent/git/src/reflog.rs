@@ -8,8 +8,8 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use beadlock_checker::StartedAt;
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
+use beadlock_core::StartedAt;
 
 /// How much of the end of a log is read.
 const END: u64 = 64 * 1024;

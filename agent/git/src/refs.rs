@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path};
 
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
 
 /// The longest `packed-refs` that is read here.
 const LONGEST: u64 = 64 * 1024 * 1024;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use beadlock_checker::Place;
+use beadlock_core::Place;
 use beadlock_trust::Owners;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 

@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::{runner, sys};
+use beadlock_base::sys;
+use beadlock_core::runner;
 use serde::{Deserialize, Serialize};
 
 use crate::{GitReason, KnownRepository, LookedIndex, Stop, Upkeep};

@@ -2,7 +2,7 @@
 //! Mostly they are the same branch of the same remote. In a fork, or on a feature branch, they are not: then both are
 //! fetched, and both are taken in.
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 
 use crate::place::{NoPlace, Place, UpstreamSetting, find};
 use crate::upstream::both_sides;

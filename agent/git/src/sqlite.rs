@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
 
 use crate::blobs::BEGINNING;
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::sys::{self, Flock};
+use beadlock_base::sys::{self, Flock};
 use serde::{Deserialize, Serialize};
 
 use crate::content::Content;

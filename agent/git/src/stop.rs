@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
-use beadlock_checker::internal::system_words;
+use beadlock_base::error::system_words;
 
 use crate::{
     Event, GitReason, Hindrance, HindranceKind, Part, SyncMessage, as_path, escaped_path, say,

@@ -1,6 +1,6 @@
 //! One sync: its steps, and what it finds out on the way.
 
-use beadlock_checker::internal::secrets::masked;
+use beadlock_base::secrets::masked;
 
 use crate::changes::CommitSeen;
 use crate::commit::Committed;

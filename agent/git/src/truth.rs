@@ -18,8 +18,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use beadlock_checker::internal::facts;
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
+use beadlock_core::facts;
 use serde::{Deserialize, Serialize};
 
 use crate::TEXT_LIMIT;

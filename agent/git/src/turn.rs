@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::sys::{Flock, flock};
+use beadlock_base::sys::{Flock, flock};
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW};
 
 use crate::{GitReason, Repository, Stop, open_files, stage};

@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::internal::{FileSystem, Reach, facts};
+use beadlock_base::filesystem::{FileSystem, Reach};
+use beadlock_core::facts;
 use serde::{Deserialize, Serialize};
 
 use crate::contents::RECENT;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use beadlock_checker::internal::secrets::masked;
+use beadlock_base::secrets::masked;
 
 use crate::HindranceKind::{NotPushing, Unreachable};
 use crate::hosts::HostRefusal;

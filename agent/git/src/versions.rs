@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 use beadlock_records::{Id, Merged, RecordFile, differing, gone};
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
 
 use crate::TEXT_LIMIT;
 use crate::{Repository, as_path};

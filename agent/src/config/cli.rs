@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use beadlock_checker::internal::database::Environment;
+use beadlock_core::database::Environment;
 use clap::builder::{BoolishValueParser, Resettable};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser};

@@ -7,8 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::escape::escaped;
+use beadlock_base::address::Address;
+use beadlock_base::escape::escaped;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use beadlock_checker::internal::{regular::CAREFULLY, system_words};
+use beadlock_base::{error::system_words, regular::CAREFULLY};
 use clap::{Arg, ArgAction, Args, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};

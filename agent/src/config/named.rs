@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread;
 
-use beadlock_checker::internal::database::{Database, Directories, Environment, Suggest};
-use beadlock_checker::internal::mounts::Mounts;
-use beadlock_checker::internal::redirect;
+use beadlock_base::mounts::Mounts;
+use beadlock_core::database::{Database, Directories, Environment, Suggest};
+use beadlock_core::redirect;
 use beadlock_trust::{Owners, Refusal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 

@@ -9,10 +9,10 @@ use std::num::{NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::database::Directories;
-use beadlock_checker::internal::duration;
+use beadlock_base::address::Address;
+use beadlock_base::duration;
+use beadlock_core::Options;
+use beadlock_core::database::Directories;
 use beadlock_trust::Owners;
 use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 use clap::parser::ValueSource;

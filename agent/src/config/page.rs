@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use beadlock_checker::internal::database::NoDatabase;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::regular::{self, Links, Unread};
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::regular::{self, Links, Unread};
+use beadlock_core::database::NoDatabase;
 
 /// No configuration is longer, in bytes.
 const LARGEST: u64 = 1024 * 1024;

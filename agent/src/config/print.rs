@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::escape::escaped_path;
+use beadlock_base::address::Address;
+use beadlock_base::escape::escaped_path;
 use clap::ValueEnum;
 use serde::ser::{Error, Serializer};
 use toml::{Table, Value};

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use beadlock_checker::Place;
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::mounts::Mounts;
-use beadlock_checker::internal::outputs::Taken;
-use beadlock_checker::internal::system_words;
+use beadlock_base::address::Address;
+use beadlock_base::error::system_words;
+use beadlock_base::mounts::Mounts;
+use beadlock_core::Place;
+use beadlock_core::outputs::Taken;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::cli::{CommandLine, RunMode};

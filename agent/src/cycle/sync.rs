@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use beadlock_checker::Cycle;
-use beadlock_checker::internal::facts;
+use beadlock_core::Cycle;
+use beadlock_core::facts;
 use beadlock_git::{
     Asking, FetchPace, FetchTurn, HindranceKind, Network, Snapshot, Subjects, SyncHistory,
     SyncMessage, SyncPlan, SyncReport, SyncRequest, SyncResult, SyncTimes, guess_host,

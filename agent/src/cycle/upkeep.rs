@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::{children::starting, runner, sys};
+use beadlock_base::{children::starting, sys};
+use beadlock_core::runner;
 use beadlock_git::{SyncRequest, Upkeep};
 use beadlock_trust::Owners;
 use nix::sys::signal::{Signal, killpg};

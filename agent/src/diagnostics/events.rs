@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::Decision;
+use beadlock_core::Decision;
 use tracing::{Span, debug, info_span};
 
 /// Characters of an untrusted name that a line shows.
@@ -26,7 +26,7 @@ pub(crate) fn decided(decision: &Decision, took: Duration) {
         },
         reason = decision.reason().as_str(),
         holder = record().map(|record| shown(record.holder())),
-        pid = record().map(beadlock_checker::internal::dialect::Record::pid),
+        pid = record().map(beadlock_core::dialect::Record::pid),
         host = record().map(|record| shown(record.hostname())),
         since = record()
             .and_then(|record| record.started_at())

@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::escape::is_harmless;
-use beadlock_checker::internal::facts;
+use beadlock_base::escape::is_harmless;
+use beadlock_core::facts;
 use nix::poll::PollTimeout;
 use tracing_appender::non_blocking::ErrorCounter;
 

@@ -3,8 +3,8 @@
 use std::future::pending;
 use std::io;
 
-use beadlock_checker::internal::OpenDirectory;
-use beadlock_checker::internal::runner::RunnerDeadline;
+use beadlock_base::opened::OpenDirectory;
+use beadlock_core::runner::RunnerDeadline;
 
 use super::{FleetStatus, FleetUpdate, FleetVariables, NotEntered};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::internal::deadline::BootTimer;
+use beadlock_base::deadline::BootTimer;
 use beadlock_fleet::{Change, FleetAgent};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -14,7 +14,7 @@ mod rights;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use beadlock_checker::Decision;
+use beadlock_core::Decision;
 
 #[cfg(not(feature = "fleet"))]
 pub(crate) use absent::{Fleet, FleetUpdates, Right};

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::deadline::{DeadlineSender, WorkDeadline};
-use beadlock_checker::internal::runner::{GRACE, RunnerDeadline};
-use beadlock_checker::internal::{OpenDirectory, facts::boottime, system_words};
-use beadlock_checker::{Reason, Skip};
+use beadlock_base::deadline::{DeadlineSender, WorkDeadline};
+use beadlock_base::{deadline::boottime, error::system_words, opened::OpenDirectory};
+use beadlock_core::runner::{GRACE, RunnerDeadline};
+use beadlock_core::{Reason, Skip};
 use beadlock_fleet::{
     Config, Deadlines, FleetAgent, Mark, Name, Permit, Places, Refusal, Standing, Who, mark,
 };

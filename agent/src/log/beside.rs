@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::mounts::Mounts;
+use beadlock_base::mounts::Mounts;
 
 use super::{LogFile, LogLimits, complain, shown};
 

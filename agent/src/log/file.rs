@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::regular::CAREFULLY;
+use beadlock_base::regular::CAREFULLY;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{FileStat, Mode, lstat};

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use beadlock_checker::Reason;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::dialect::beads::StartedAt;
-use beadlock_checker::internal::escape::is_harmless;
-use beadlock_checker::internal::log_line::{Event, Level};
+use beadlock_base::escape::is_harmless;
+use beadlock_core::Reason;
+use beadlock_core::dialect::Record;
+use beadlock_core::dialect::beads::StartedAt;
+use beadlock_core::log_line::{Event, Level};
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -158,7 +158,7 @@ fn one_line(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use beadlock_checker::internal::dialect::beads;
+    use beadlock_core::dialect::beads;
 
     const HOSTILE: &str =
         "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{9b}\ty\u{e0041}";

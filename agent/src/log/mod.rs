@@ -29,10 +29,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::agent_process::AgentProcess;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::facts;
+use beadlock_base::address::Address;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::agent_process::AgentProcess;
+use beadlock_core::facts;
 
 use beside::{LogMounts, LogOutput};
 use file::{LogFile, inode, must_have_one_name};

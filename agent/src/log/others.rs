@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use beadlock_checker::internal::agent_process::AgentProcess;
-use beadlock_checker::internal::log_line::Event;
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
+use beadlock_core::agent_process::AgentProcess;
+use beadlock_core::log_line::Event;
 use serde::Deserialize;
 
 /// So much of a log is read: its header, and its latest lines.
@@ -106,7 +106,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let ours = this_agent().to_string();
         let pid = child.id();
-        let ticks = beadlock_checker::internal::process::start_ticks(pid.into()).unwrap();
+        let ticks = beadlock_base::process::start_ticks(pid.into()).unwrap();
         let of_machine = ours.rsplit_once(", boot ").unwrap().1;
         let name = format!("beadlock-agent 0.1.0, PID {pid}, host h");
         let other = format!("{name}, start {ticks}, boot {of_machine}");

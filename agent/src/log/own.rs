@@ -7,17 +7,17 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::internal::Zombie;
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::agent_process::AgentProcess;
-use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::dialect::beads::StartedAt;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::log_line::{Event, MARK, ORIGINAL_START};
-use beadlock_checker::internal::shell::{Part, to_type};
-use beadlock_checker::{Decision, Reason};
+use beadlock_base::address::Address;
+use beadlock_base::duration::shown;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::shell::{Part, to_type};
+use beadlock_core::agent_process::AgentProcess;
+use beadlock_core::database::Database;
+use beadlock_core::dialect::Record;
+use beadlock_core::dialect::beads::StartedAt;
+use beadlock_core::log_line::{Event, MARK, ORIGINAL_START};
+use beadlock_core::zombie::Zombie;
+use beadlock_core::{Decision, Reason};
 
 use super::{Line, this_agent};
 

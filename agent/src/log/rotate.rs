@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::sys::{Flock, flock};
+use beadlock_base::sys::{Flock, flock};
 use nix::fcntl::{AtFlags, renameat};
 use nix::sys::stat::{fstat, fstatat};
 

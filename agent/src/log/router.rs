@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::sleep;
 use std::time::Duration;
 
-use beadlock_checker::internal::log_line::Event;
+use beadlock_core::log_line::Event;
 
 use super::{
     Line, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, complain, named, own,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use beadlock_checker::internal::address::Address;
+use beadlock_base::address::Address;
 
 use super::LogSettings;
 

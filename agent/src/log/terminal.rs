@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 
-use beadlock_checker::internal::regular::CAREFULLY;
+use beadlock_base::regular::CAREFULLY;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 pub(super) fn on_stderr() -> Option<File> {

@@ -6,9 +6,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::shell::{Part, to_type};
-use beadlock_checker::internal::system_words;
+use beadlock_base::address::Address;
+use beadlock_base::error::system_words;
+use beadlock_base::shell::{Part, to_type};
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fchmod};
 use tokio::net::{TcpListener, UnixListener, UnixSocket, UnixStream};

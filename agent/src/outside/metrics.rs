@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use beadlock_checker::Reason;
-use beadlock_checker::internal::facts;
+use beadlock_core::Reason;
+use beadlock_core::facts;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;

@@ -19,7 +19,7 @@ mod snapshot;
 use std::io;
 use std::sync::Arc;
 
-use beadlock_checker::internal::address::Address;
+use beadlock_base::address::Address;
 use tokio::runtime::{Builder, Runtime};
 
 use self::crowd::{Crowd, CrowdLimits};

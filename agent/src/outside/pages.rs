@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use beadlock_checker::internal::dialect::beads::StartedAt;
-use beadlock_checker::internal::facts;
+use beadlock_core::dialect::beads::StartedAt;
+use beadlock_core::facts;
 use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};

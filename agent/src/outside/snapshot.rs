@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_checker::Decision;
-use beadlock_checker::internal::dialect::beads::StartedAt;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{duration, facts};
+use beadlock_base::duration;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::Decision;
+use beadlock_core::dialect::beads::StartedAt;
+use beadlock_core::facts;
 use beadlock_git::Unpushed;
 use jiff::SignedDuration;
 use serde::Serialize;

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use beadlock_checker::internal::database::{Database, Environment, NoDatabase, REDIRECT};
-use beadlock_checker::internal::mounts::Mounts;
-use beadlock_checker::internal::redirect::{self, Lead};
-use beadlock_checker::internal::{facts, system_words};
+use beadlock_base::error::system_words;
+use beadlock_base::mounts::Mounts;
+use beadlock_core::database::{Database, Environment, NoDatabase, REDIRECT};
+use beadlock_core::facts;
+use beadlock_core::redirect::{self, Lead};
 use beadlock_trust::Owners;
 
 use super::SearchScope;

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use beadlock_checker::internal::mounts::Mounts;
-use beadlock_checker::internal::redirect::Lead;
+use beadlock_base::mounts::Mounts;
+use beadlock_core::redirect::Lead;
 use beadlock_trust::{DirStamp, SETTLED};
 
 use super::look::FoundDatabase;

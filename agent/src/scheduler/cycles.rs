@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use beadlock_checker::Reason;
-use beadlock_checker::internal::facts;
+use beadlock_core::Reason;
+use beadlock_core::facts;
 use tokio::task::{Id, JoinError};
 use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, error, info};

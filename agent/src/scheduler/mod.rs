@@ -29,8 +29,8 @@ use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::beads::StartedAt;
-use beadlock_checker::internal::facts;
+use beadlock_core::dialect::beads::StartedAt;
+use beadlock_core::facts;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{Id, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout};

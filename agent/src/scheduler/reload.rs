@@ -4,7 +4,7 @@ use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use beadlock_checker::internal::address::Address;
+use beadlock_base::address::Address;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::info;
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::facts;
-use beadlock_checker::internal::log_line::Event;
+use beadlock_base::escape::escaped_path;
+use beadlock_core::database::Database;
+use beadlock_core::facts;
+use beadlock_core::log_line::Event;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::{Span, debug, info};

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use beadlock_checker::internal::children::{gets_orphans, reap_orphans};
+use beadlock_base::children::{gets_orphans, reap_orphans};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::mounts::Mounts;
+use beadlock_base::mounts::Mounts;
 use tokio::time::Instant;
 
 use super::Scheduler;

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use beadlock_checker::Reason;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::facts;
+use beadlock_base::escape::escaped_path;
+use beadlock_core::Reason;
+use beadlock_core::facts;
 use tokio::time::Instant;
 
 use super::{Scheduler, ServedDatabase};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::beads::StartedAt;
-use beadlock_checker::internal::facts;
+use beadlock_core::dialect::beads::StartedAt;
+use beadlock_core::facts;
 use tokio::time::Instant;
 
 use crate::outside::DatabaseSnapshot;

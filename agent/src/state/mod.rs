@@ -9,10 +9,10 @@ mod history;
 use std::borrow::Cow;
 use std::path::Path;
 
-use beadlock_checker::internal::dialect::beads::StartedAt;
-use beadlock_checker::internal::log_line::Event;
-use beadlock_checker::internal::shell::{Part, to_type};
-use beadlock_checker::{Decision, Verdict};
+use beadlock_base::shell::{Part, to_type};
+use beadlock_core::dialect::beads::StartedAt;
+use beadlock_core::log_line::Event;
+use beadlock_core::{Decision, Verdict};
 use beadlock_git::{Hindrance, HindranceKind, SyncReport, Unpushed};
 
 pub(crate) use self::history::{FailureCounts, StateHistory};

@@ -140,7 +140,7 @@ fn a_synced_database_names_what_is_not_synced() {
 
 #[test]
 fn a_skip_names_what_is_skipped_and_what_to_type() {
-    use beadlock_checker::internal::dialect::beads;
+    use beadlock_core::dialect::beads;
     let root = tempfile::tempdir().unwrap();
     let record = beads::Record::new("nightly", "other-host").unwrap();
     std::fs::write(
@@ -148,8 +148,8 @@ fn a_skip_names_what_is_skipped_and_what_to_type() {
         serde_json::to_vec(&record).unwrap(),
     )
     .unwrap();
-    let decision = beadlock_checker::check(
-        &beadlock_checker::Place::beads(root.path()),
+    let decision = beadlock_core::check(
+        &beadlock_core::Place::beads(root.path()),
         &Default::default(),
     );
     let outcome = Outcome::Skipped(decision);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::database::is_own_name;
+use beadlock_core::database::is_own_name;
 use beadlock_git::is_own_file;
 
 /// The name whose disappearance starts a cycle.

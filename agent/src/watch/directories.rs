@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::database::is_own_name;
+use beadlock_core::database::is_own_name;
 use nix::errno::Errno;
 
 use super::known::{PathEntry, WatchOwner, WatchedPaths};

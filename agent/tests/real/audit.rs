@@ -148,7 +148,7 @@ fn a_lock_that_cannot_be_read_has_the_words_instead_of_a_record() {
 #[test]
 fn a_busy_gate_that_ends_the_only_cycle_is_a_line() {
     let scene = fresh_scene();
-    let _gate = beadlock_checker::internal::Gate::try_take(&scene.beads())
+    let _gate = beadlock_core::gate::Gate::try_take(&scene.beads())
         .unwrap()
         .unwrap();
     assert_eq!(

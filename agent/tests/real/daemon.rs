@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::agent::{OfAgent, count_in, fresh_scene};
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{PATIENCE, Running, dead_pid, read, run, skip, sleeper, until};
 use nix::sys::signal::Signal;
 

@@ -394,7 +394,7 @@ fn no_name_from_a_file_forges_a_line_or_moves_a_cursor() {
     assert_eq!(output.status.code(), Some(4), "{stderr}");
     assert!(stderr.contains("holder=\"h\\n2026-"), "{stderr}");
     assert!(!levels(&stderr).contains(&"ERROR"), "{stderr}");
-    let is_harmless = |c| c == '\n' || beadlock_checker::internal::escape::is_harmless(c);
+    let is_harmless = |c| c == '\n' || beadlock_base::escape::is_harmless(c);
     assert!(stderr.chars().all(is_harmless), "{stderr:?}");
     assert!(
         stderr.lines().all(|line| line.chars().count() < 1_000),

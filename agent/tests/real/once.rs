@@ -101,7 +101,7 @@ fn a_held_database_is_4() {
 #[test]
 fn a_busy_gate_is_4() {
     let scene = fresh_scene();
-    let _gate = beadlock_checker::internal::Gate::try_take(&scene.beads())
+    let _gate = beadlock_core::gate::Gate::try_take(&scene.beads())
         .unwrap()
         .unwrap();
     assert_eq!(scene.once(&["--exec", "touch ran"]).0, 4);

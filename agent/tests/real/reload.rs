@@ -233,7 +233,7 @@ fn a_shorter_interval_holds_at_once_and_watches_stay() {
     );
     until("the cycle of one that is new again", || cycles(&other) == 2);
     until("the gate", || {
-        beadlock_checker::internal::Gate::try_take(&other)
+        beadlock_core::gate::Gate::try_take(&other)
             .unwrap()
             .is_some()
     });

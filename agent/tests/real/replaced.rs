@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::agent::{OfAgent, fresh_scene};
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Scene, lives, until};
 
 /// Writes its PID to `command`, and works until it is told to end.
@@ -86,12 +86,7 @@ fn a_link_that_leads_elsewhere_ends_the_cycle() {
     };
     link("one");
     // The runner alone: the agent resolves the paths of its databases.
-    let mut runner = scene.agent(&[
-        beadlock_checker::internal::runner::ARGUMENT,
-        "1",
-        "60000",
-        "-",
-    ]);
+    let mut runner = scene.agent(&[beadlock_core::runner::ARGUMENT, "1", "60000", "-"]);
     let gate = fs::File::open(scene.file("link/.beads")).unwrap();
     // It works where it was started: in the directory above the database.
     runner.current_dir(scene.file("one"));

@@ -13,11 +13,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::Error;
-use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::shell::{Part, to_type};
-use beadlock_checker::internal::{FileKind, OpenDirectory, system_words};
+use beadlock_base::error::Error;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::shell::{Part, to_type};
+use beadlock_base::{error::system_words, filesystem::FileKind, opened::OpenDirectory};
+use beadlock_core::database::Database;
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
 

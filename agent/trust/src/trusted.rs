@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::OpenDirectory;
-use beadlock_checker::internal::sys;
+use beadlock_base::opened::OpenDirectory;
+use beadlock_base::sys;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
 use nix::unistd::{Gid, Group, Uid, User, geteuid};

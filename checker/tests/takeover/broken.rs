@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::take::{Broken, Licence, Means, Seen, Step};
 use beadlock_checker::{Options, Place, Reason, Watched};
+use beadlock_core::take::{Broken, Licence, Means, Seen, Step};
 
 use crate::scene::{
     Database, MEANS, REMOVAL, Writer, crash_at, dead, has_crashed, live, locked_by, site,

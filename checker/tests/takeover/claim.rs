@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
-use beadlock_checker::internal::dialect::beads::Record;
-use beadlock_checker::internal::take::{Attempt, Means, Release, Step};
 use beadlock_checker::{Skip, should_skip_database};
+use beadlock_core::dialect::beads::Record;
+use beadlock_core::take::{Attempt, Means, Release, Step};
 
 use crate::scene::{
     Database, MEANS, claimed, crash_at, dead, has_crashed, live, locked_by, released, site,

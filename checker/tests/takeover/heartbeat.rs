@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use beadlock_checker::internal::dialect::tower::{Record, StartedAt};
-use beadlock_checker::internal::facts;
-use beadlock_checker::internal::take::{Attempt, Heartbeat, Held, Means, Step, Whereabouts};
 use beadlock_checker::{Decision, Options, check};
+use beadlock_core::dialect::tower::{Record, StartedAt};
+use beadlock_core::facts;
+use beadlock_core::take::{Attempt, Heartbeat, Held, Means, Step, Whereabouts};
 
 use crate::scene::{MEANS, has_crashed};
 use crate::tower::{Locks, record};
@@ -448,7 +448,7 @@ fn a_crash_in_the_middle_leaves_our_lock() {
 fn a_beads_lock_has_no_heartbeat() {
     let database = crate::scene::Database::new();
     let gate = database.gate();
-    let beads = beadlock_checker::internal::dialect::beads::Record::new("ours", "1").unwrap();
+    let beads = beadlock_core::dialect::beads::Record::new("ours", "1").unwrap();
     let mut held = crate::scene::claimed(&gate, Means::BEST, &beads);
     let before = fs::read(database.lock()).unwrap();
     assert!(matches!(held.heartbeat(Some(&gate)), Heartbeat::Failed(_)));

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::Place;
-use beadlock_checker::internal::dialect::beads::Record;
-use beadlock_checker::internal::take::{Adopted, Held, Means, Release, Settled, Step, Whereabouts};
+use beadlock_core::dialect::beads::Record;
+use beadlock_core::take::{Adopted, Held, Means, Release, Settled, Step, Whereabouts};
 
 use crate::scene::{
     Database, MEANS, REMOVAL, Writer, claimed, crash_at, dead, has_crashed, live, locked_by,

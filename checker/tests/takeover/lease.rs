@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::sys::{drop_lease, lease_unbroken, take_lease};
+use beadlock_base::sys::{drop_lease, lease_unbroken, take_lease};
 use beadlock_testkit::skip;
 use nix::errno::Errno;
 

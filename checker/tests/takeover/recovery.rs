@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use beadlock_checker::internal::take::{Means, Settled, Step};
 use beadlock_checker::{Options, Place, Reason, Skip, check, should_skip_database};
+use beadlock_core::take::{Means, Settled, Step};
 
 use crate::scene::{Database, MEANS, dead, live, locked_by, site};
 

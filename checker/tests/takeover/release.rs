@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use beadlock_checker::internal::Gate;
-use beadlock_checker::internal::dialect::beads::Record;
-use beadlock_checker::internal::take::{Means, Release, Settled};
+use beadlock_core::dialect::beads::Record;
+use beadlock_core::gate::Gate;
+use beadlock_core::take::{Means, Release, Settled};
 use beadlock_testkit::tool;
 
 use crate::scene::{

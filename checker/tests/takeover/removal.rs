@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use beadlock_checker::internal::take::{Means, Settled};
 use beadlock_checker::{Reason, Removed, Skip, Watched};
+use beadlock_core::take::{Means, Settled};
 
 use crate::scene::{
     Database, MEANS, REMOVAL, Writer, crash_at, dead, has_crashed, locked_by, site, with_claim_at,

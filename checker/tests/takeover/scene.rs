@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use beadlock_checker::internal::Gate;
-use beadlock_checker::internal::dialect::beads::Record;
-use beadlock_checker::internal::take::{Attempt, Held, Means, Release, Site, Step};
 use beadlock_checker::{Decision, Options, Reason, Skip, should_skip_database};
+use beadlock_core::dialect::beads::Record;
+use beadlock_core::gate::Gate;
+use beadlock_core::take::{Attempt, Held, Means, Release, Site, Step};
 use beadlock_testkit::{dead_pid, shell_lock_text, this_host, until};
 
 pub const MEANS: [Means; 4] = [

@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use beadlock_checker::internal::dialect::memory::Limits;
-use beadlock_checker::internal::dialect::tower::{self, LockName, Record, StartedAt};
-use beadlock_checker::internal::take::{Attempt, Held, Means, Settled, Site, Step};
-use beadlock_checker::internal::{Gate, RefreshWatch, facts, look};
 use beadlock_checker::{Decision, Options, Place, Reason, Skip, Verdict, check};
+use beadlock_core::dialect::memory::Limits;
+use beadlock_core::dialect::tower::{self, LockName, Record, StartedAt};
+use beadlock_core::take::{Attempt, Held, Means, Settled, Site, Step};
+use beadlock_core::{facts, gate::Gate, look::look, refresh::RefreshWatch};
 
 use crate::scene::{MEANS, REMOVAL, Writer, crash_at, has_crashed, until_done_or_still};
 
@@ -138,7 +138,7 @@ fn a_lock_is_written_whole_and_for_its_user_alone() {
         ));
         assert!(matches!(
             held.release(Some(&locks.gate())),
-            Ok(beadlock_checker::internal::take::Release::Released)
+            Ok(beadlock_core::take::Release::Released)
         ));
         assert!(locks.names().is_empty());
     }

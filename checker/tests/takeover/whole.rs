@@ -4,10 +4,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use beadlock_checker::internal::dialect::tower::Record;
-use beadlock_checker::internal::look;
-use beadlock_checker::internal::take::{Attempt, Heartbeat, Step};
 use beadlock_checker::{Options, Reason, Skip, Verdict};
+use beadlock_core::dialect::tower::Record;
+use beadlock_core::look::look;
+use beadlock_core::take::{Attempt, Heartbeat, Step};
 
 use crate::scene::MEANS;
 use crate::tower::{Locks, record};

@@ -6,9 +6,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::regular::{self, Links};
-use beadlock_checker::internal::secrets::masked_url;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::regular::{self, Links};
+use beadlock_base::secrets::masked_url;
 use serde::Deserialize;
 
 use crate::{Error, Kind};

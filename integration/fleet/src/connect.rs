@@ -25,7 +25,7 @@ pub(crate) fn fleet(client: &Client) -> Result<Known, Error> {
     };
     let (version, least) = (env!("CARGO_PKG_VERSION"), &known.value.min_version);
     if !known.value.admits(version) {
-        let least = beadlock_checker::internal::escape::escaped(least);
+        let least = beadlock_base::escape::escaped(least);
         let words =
             format!("the fleet at {url} asks for beadlock {least} or later, and this is {version}");
         return Err(Error::new(Kind::TooOld, words));

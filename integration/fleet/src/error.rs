@@ -2,7 +2,7 @@
 
 use std::{fmt, io, path::Path};
 
-use beadlock_checker::internal::{escape::escaped_path, system_words};
+use beadlock_base::{error::system_words, escape::escaped_path};
 
 /// What kind of failure it is: the exit code and the word of the contract follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

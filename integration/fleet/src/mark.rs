@@ -5,8 +5,8 @@
 use std::io::{self, Write};
 use std::{fs::File, os::fd::AsFd, os::unix::fs::OpenOptionsExt, path::Path};
 
-use beadlock_checker::internal::facts;
-use beadlock_checker::internal::regular::{self, Links, Unread};
+use beadlock_base::regular::{self, Links, Unread};
+use beadlock_core::facts;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Kind, Name};
@@ -87,7 +87,7 @@ pub fn read_in(dir: &Path) -> Result<Option<Mark>, Error> {
 }
 
 fn shown(dir: &Path) -> String {
-    beadlock_checker::internal::escape::escaped_path(dir)
+    beadlock_base::escape::escaped_path(dir)
 }
 
 /// Writes the mark into `dir`, whole or not at all. False: there is something of that name already.

@@ -27,7 +27,7 @@ impl Name {
         } else {
             "is not a name"
         };
-        let shown = beadlock_checker::internal::escape::escaped(text);
+        let shown = beadlock_base::escape::escaped(text);
         Err(format!(
             "\"{shown}\" {why}: 1 to 200 of a-z 0-9 . _ - and / between two parts, such as acme/tracker"
         ))

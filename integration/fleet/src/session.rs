@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io, thread, time::Duration};
 
-use beadlock_checker::internal::{duration::shown, escape::escaped, facts};
+use beadlock_base::{duration::shown, escape::escaped};
+use beadlock_core::facts;
 
 use crate::deadline::{Deadlines, THIRD};
 use crate::etcd::{Client, Failure, Node, http::CALL, http::random_byte};

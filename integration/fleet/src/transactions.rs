@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use beadlock_checker::internal::dialect::StartedAt;
+use beadlock_core::dialect::StartedAt;
 
 use crate::etcd::{Compare, KeyValue, Op, Txn, TxnAnswer};
 use crate::keys::{Keys, Lease};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::Record;
 use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyTuple};
 

@@ -1,7 +1,7 @@
 //! An error of the library as an exception of `beadlock.errors`, with everything that it says.
 
 use beadlock::Error;
-use beadlock_checker::internal::dialect::StartedAt;
+use beadlock_checker::StartedAt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyDict, PyTzInfo};
 

@@ -7,9 +7,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::system_words;
+use beadlock_base::address::Address;
+use beadlock_base::error::system_words;
+use beadlock_base::escape::escaped;
 
 use crate::error::{Code, Error};
 use crate::words::to_type;

@@ -7,7 +7,7 @@ pub mod watch;
 
 use std::time::Duration;
 
-use beadlock_checker::internal::address::Address;
+use beadlock_base::address::Address;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_base::duration::shown;
+use beadlock_base::escape::{escaped, escaped_path};
 use serde::Deserialize;
 
 use crate::error::Exit;

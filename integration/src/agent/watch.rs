@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::facts;
+use beadlock_base::address::Address;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::facts;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::ending::EndFlag;

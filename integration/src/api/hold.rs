@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, fmt, time::Duration};
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::take::{Held, Release};
-use beadlock_checker::internal::{facts::random_id, sys::process_id};
+use beadlock_base::sys::process_id;
+use beadlock_core::Options;
+use beadlock_core::facts::random_id;
+use beadlock_core::take::{Held, Release};
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::loss::{self, Loss};

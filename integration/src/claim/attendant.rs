@@ -3,10 +3,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fmt, path::Path, time::Duration};
 
-use beadlock_checker::Error as CheckerError;
-use beadlock_checker::Reason;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{Look, duration::shown};
+use beadlock_base::duration::shown;
+use beadlock_base::error::Error as CheckerError;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::Reason;
+use beadlock_core::look::Look;
 use nix::sys::signal::Signal;
 
 use super::keeping::{Guard, first_lost};

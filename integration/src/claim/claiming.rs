@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::take::{self, Attempt, Held, Site};
-use beadlock_checker::internal::{Gate, dialect::Record};
-use beadlock_checker::{Options, Removed};
+use beadlock_core::take::{self, Attempt, Held, Site};
+use beadlock_core::{Options, Removed};
+use beadlock_core::{dialect::Record, gate::Gate};
 
 use super::attendant::{Attendant, Stopped};
 use super::{fleet, gate, patience::Patience, protocol::MakeRecord, target::Target};

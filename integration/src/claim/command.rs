@@ -7,9 +7,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::{os::fd::BorrowedFd, os::unix::ffi::OsStrExt, os::unix::fs::OpenOptionsExt};
 
-use beadlock_checker::internal::escape::{escaped, is_harmless};
-use beadlock_checker::internal::sys::{Spawn, Waiting, fork_waiting};
-use beadlock_checker::internal::system_words;
+use beadlock_base::error::system_words;
+use beadlock_base::escape::{escaped, is_harmless};
+use beadlock_base::sys::{Spawn, Waiting, fork_waiting};
 use nix::fcntl::OFlag;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};

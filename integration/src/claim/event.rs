@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::{io, os::unix::ffi::OsStrExt, path::PathBuf, thread::sleep, time::Duration};
 
-use beadlock_checker::Place;
-use beadlock_checker::internal::{Look, sys};
+use beadlock_base::sys;
+use beadlock_core::Place;
+use beadlock_core::look::Look;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};

@@ -3,10 +3,12 @@
 
 use std::cell::OnceCell;
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::dialect::{Record, StartedAt};
-use beadlock_checker::internal::facts::{Facts, Liveness};
-use beadlock_checker::internal::{Gates, Look, Member, Namespaces};
+use beadlock_base::namespace::{Member, Namespaces};
+use beadlock_base::process::Liveness;
+use beadlock_core::Options;
+use beadlock_core::dialect::{Record, StartedAt};
+use beadlock_core::facts::Facts;
+use beadlock_core::{gates::Gates, look::Look};
 use jiff::SignedDuration;
 
 use super::target::Target;

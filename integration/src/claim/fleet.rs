@@ -3,7 +3,7 @@
 
 use std::io::ErrorKind;
 
-use beadlock_checker::internal::{audit::Event, has_fleet_mark};
+use beadlock_core::{audit::Event, check::has_fleet_mark};
 
 use super::target::Target;
 use crate::error::{Code, Error};

@@ -7,8 +7,9 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use std::{os::fd::AsFd, path::Path, sync::Arc, thread};
 
-use beadlock_checker::Error as CheckerError;
-use beadlock_checker::internal::{Gate, duration::shown, escape::escaped_path};
+use beadlock_base::error::Error as CheckerError;
+use beadlock_base::{duration::shown, escape::escaped_path};
+use beadlock_core::gate::Gate;
 use nix::sys::eventfd::EventFd;
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};

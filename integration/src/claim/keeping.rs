@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fmt, path::Path, time::Duration};
 
-use beadlock_checker::internal::{GateWatch, take::Held};
+use beadlock_core::{gate_loss::GateWatch, take::Held};
 
 use super::lease::heartbeat::{HeartbeatEvent, Heartbeats};
 use super::lease::{FAILURES_IN_A_ROW, HearHeartbeats, Limits};

@@ -4,7 +4,7 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use beadlock_checker::internal::dialect::LockMode;
+use beadlock_core::dialect::LockMode;
 
 use super::attendant::{Attending, Stopped};
 use super::kernel_lock::{KernelLock, WithoutRecord};

@@ -2,8 +2,11 @@
 
 use std::{fmt, fs::File, os::fd::BorrowedFd, time::Duration};
 
-use beadlock_checker::Verdict;
-use beadlock_checker::internal::{GateHolder, Gates, dialect::LockMode};
+use beadlock_core::Verdict;
+use beadlock_core::{
+    dialect::LockMode,
+    gates::{GateHolder, Gates},
+};
 use serde_json::Value;
 
 use super::attendant::{Attending, Stopped};

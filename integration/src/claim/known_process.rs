@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::{beside::request_of, facts::Liveness};
+use beadlock_base::process::{self, Stat};
+use beadlock_base::{beside::request_of, process::Liveness};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -77,7 +77,7 @@ impl HelperKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use beadlock_checker::internal::sys::pidfd_open;
+    use beadlock_base::sys::pidfd_open;
     use std::process::Command;
 
     #[test]

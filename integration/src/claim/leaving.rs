@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::take::{Held, Release, Whereabouts};
-use beadlock_checker::internal::{audit::Outcome, duration::shown, escape::escaped_path};
+use beadlock_base::{duration::shown, escape::escaped_path};
+use beadlock_core::audit::Outcome;
+use beadlock_core::take::{Held, Release, Whereabouts};
 
 use super::{attendant::Attendant, loss::Loss, release::release, target::Target, tree::Ending};
 use crate::{error::Error, output::trail::Trail};

@@ -9,10 +9,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::{fmt, thread::sleep, time::Duration};
 
-use beadlock_checker::GateLoss;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::take::{Held, Whereabouts};
-use beadlock_checker::internal::{dialect::Record, duration::shown};
+use beadlock_base::duration::shown;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::GateLoss;
+use beadlock_core::dialect::Record;
+use beadlock_core::take::{Held, Whereabouts};
 use nix::sys::inotify::AddWatchFlags;
 
 use super::{event::Watcher, target::Target};
@@ -454,10 +455,10 @@ fn ways_to(lock: &dyn Watched) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use crate::claim::event::wait_for;
-    use beadlock_checker::Options;
-    use beadlock_checker::internal::Gate;
-    use beadlock_checker::internal::dialect::beads;
-    use beadlock_checker::internal::take::{Attempt, Site};
+    use beadlock_core::Options;
+    use beadlock_core::dialect::beads;
+    use beadlock_core::gate::Gate;
+    use beadlock_core::take::{Attempt, Site};
     use std::fs;
     use std::time::Instant;
 

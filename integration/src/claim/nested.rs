@@ -2,9 +2,10 @@
 
 use std::{ffi::OsStr, fs, os::unix::fs::MetadataExt, path::Path, thread::sleep};
 
-use beadlock_checker::internal::take::{Adopted, Held};
-use beadlock_checker::internal::{Gate, escape::escaped_path, look};
-use beadlock_checker::{Options, Verdict};
+use beadlock_base::escape::escaped_path;
+use beadlock_core::take::{Adopted, Held};
+use beadlock_core::{Options, Verdict};
+use beadlock_core::{gate::Gate, look::look};
 
 use super::{loss::CONFIRM, target::Target};
 use crate::error::{Code, Error};
@@ -159,7 +160,7 @@ pub fn joined_ids(ids: &OsStr, more: &OsStr) -> String {
 mod tests {
     use super::*;
     use crate::protocol::{lock, tower};
-    use beadlock_checker::internal::dialect::tower::LockName;
+    use beadlock_core::dialect::tower::LockName;
 
     fn database() -> Target {
         lock::target(Path::new("/run/x"), Path::new("/")).unwrap()

@@ -5,11 +5,15 @@
 
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{
-    Look, Zombie, closed, dialect::Record, duration::shown, look, obstacle::Obstacle,
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::{closed, duration::shown};
+use beadlock_core::{Options, Reason, Skip, Verdict};
+use beadlock_core::{
+    dialect::Record,
+    look::{Look, look},
+    obstacle::Obstacle,
+    zombie::Zombie,
 };
-use beadlock_checker::{Options, Reason, Skip, Verdict};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};

@@ -4,10 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, fmt, time::Duration};
 
-use beadlock_checker::internal::{
-    Look, dialect::Record, dialect::facts::Facts, escape::escaped, take::Held,
+use beadlock_base::escape::escaped;
+use beadlock_core::{Options, Removed, Verdict};
+use beadlock_core::{
+    dialect::{Record, facts::Facts},
+    look::Look,
+    take::Held,
 };
-use beadlock_checker::{Options, Removed, Verdict};
 use serde_json::Value;
 
 use super::explained::{Explained, Inspected};

@@ -2,8 +2,9 @@
 
 use std::{ffi::OsString, fmt, time::Duration};
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::{shared_file_system, take::Held};
+use beadlock_base::filesystem::shared_file_system;
+use beadlock_core::Options;
+use beadlock_core::take::Held;
 
 use super::attendant::{Attending, Stopped};
 use super::keeping::{Guard, Keeping};

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use beadlock_checker::internal::take::{Held, Release};
+use beadlock_core::take::{Held, Release};
 
 use super::{attendant::Attendant, gate};
 use crate::error::Error;

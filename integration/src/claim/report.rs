@@ -4,9 +4,8 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, time::Duration};
 
-use beadlock_checker::internal::{
-    escape::escaped_path, outputs::Taken, regular::CAREFULLY, system_words,
-};
+use beadlock_base::{error::system_words, escape::escaped_path, regular::CAREFULLY};
+use beadlock_core::outputs::Taken;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::unistd::{AccessFlags, faccessat};
 use serde_json::{Value, json};

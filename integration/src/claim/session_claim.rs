@@ -3,7 +3,10 @@
 use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
 use super::attendant::{Attending, Stopped};
-use beadlock_checker::internal::{deadline::WorkDeadline, escape::escaped, escape::escaped_path};
+use beadlock_base::{
+    deadline::WorkDeadline,
+    escape::{escaped, escaped_path},
+};
 
 use super::lease::{HearHeartbeats, Limits};
 use super::{keeping::Guard, leaving::Why, loss::Loss, signals::Signals, target::Target};

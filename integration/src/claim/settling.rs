@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::{OnDisk, dialect::StartedAt, facts};
+use beadlock_core::{dialect::StartedAt, facts, on_disk::OnDisk};
 
 use crate::settings::wait::Deadline;
 
@@ -71,7 +71,7 @@ impl Settling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use beadlock_checker::internal::FileKind;
+    use beadlock_base::filesystem::FileKind;
 
     const NOW: i64 = 1_800_000_000;
 

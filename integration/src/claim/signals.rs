@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use beadlock_checker::internal::{sys, system_words};
+use beadlock_base::{error::system_words, sys};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{getpid, getsid};

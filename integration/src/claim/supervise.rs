@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 use std::{io, os::fd::AsFd, thread::sleep};
 
-use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::{duration::shown, sys::Starting};
+use beadlock_base::process::{self, Stat};
+use beadlock_base::{duration::shown, sys::Starting};
 use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};

@@ -4,11 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use beadlock_checker::Place;
-use beadlock_checker::internal::database::{Database, NoDatabase};
-use beadlock_checker::internal::dolt::Dolt;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::{Look, redirect};
+use beadlock_base::escape::escaped_path;
+use beadlock_core::Place;
+use beadlock_core::database::{Database, NoDatabase};
+use beadlock_core::dolt::Dolt;
+use beadlock_core::{look::Look, redirect};
 
 use super::protocol::Protocol;
 use crate::error::{Code, Error};

@@ -12,10 +12,10 @@
 use std::ffi::{OsStr, OsString};
 use std::{collections::HashSet, fs, sync::mpsc, thread, time::Duration};
 
-use beadlock_checker::internal::children::children;
-use beadlock_checker::internal::process::{self, Stat, is_dead_zombie, proc_is_ours};
-use beadlock_checker::internal::sys::{ChildEnd, ended_child};
-use beadlock_checker::internal::system_words;
+use beadlock_base::children::children;
+use beadlock_base::error::system_words;
+use beadlock_base::process::{self, Stat, is_dead_zombie, proc_is_ours};
+use beadlock_base::sys::{ChildEnd, ended_child};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::{errno::Errno, sys::prctl::set_child_subreaper, unistd::Pid};

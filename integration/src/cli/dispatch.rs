@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 
-use beadlock_checker::internal::{children, sys};
+use beadlock_base::{children, sys};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::{Cli, Command, completion, help, hint, man, merge, patience};

@@ -3,7 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use beadlock_checker::internal::{escape::escaped, target::Scheme};
+use beadlock_base::escape::escaped;
+use beadlock_core::target::Scheme;
 use clap::CommandFactory;
 
 use super::Cli;

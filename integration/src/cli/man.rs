@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::{escape::escaped_path, system_words};
+use beadlock_base::{error::system_words, escape::escaped_path};
 use clap::{Arg, Args, Command, CommandFactory};
 use clap_mangen::{Man, roff};
 

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use beadlock_checker::internal::sys;
+use beadlock_base::sys;
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::{Cli, Command, help, hint};

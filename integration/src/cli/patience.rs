@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::duration;
+use beadlock_base::duration;
 
 use super::Command;
 use crate::commands::{

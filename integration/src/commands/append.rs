@@ -2,7 +2,7 @@
 
 use std::io;
 
-use beadlock_checker::internal::escape::escaped_path;
+use beadlock_base::escape::escaped_path;
 use clap::Args;
 use serde_json::{Value, json};
 

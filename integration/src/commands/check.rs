@@ -2,8 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
-use beadlock_checker::internal::{Gates, look};
-use beadlock_checker::{Decision, Options, Reason, Skip, check};
+use beadlock_core::{Decision, Options, Reason, Skip, check};
+use beadlock_core::{gates::Gates, look::look};
 use clap::Args;
 use serde_json::{Value, json};
 

@@ -13,11 +13,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fmt, io};
 
-use beadlock_checker::internal::{
-    Gate, GateWatch, audit::Event, database::Directories, database::Suggest, escape::escaped_path,
-    look,
+use beadlock_base::escape::escaped_path;
+use beadlock_core::{Cycle, Decision, Entered, Options, Reason, Verdict};
+use beadlock_core::{
+    audit::Event,
+    database::{Directories, Suggest},
+    gate::Gate,
+    gate_loss::GateWatch,
+    look::look,
 };
-use beadlock_checker::{Cycle, Decision, Entered, Options, Reason, Verdict};
 use clap::Args;
 #[cfg(feature = "fleet")]
 use fleet::FleetCycle;

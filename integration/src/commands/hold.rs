@@ -5,7 +5,7 @@ mod wanted;
 
 use std::{ffi::OsString, path::Path, path::PathBuf, time::Duration};
 
-use beadlock_checker::internal::duration;
+use beadlock_base::duration;
 use clap::Args;
 
 use crate::claim::{

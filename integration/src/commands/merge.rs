@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_records::{
     Conflict, Id, Labels, MAX_BYTES, Merged, Note, SideNames, TooLarge, Undecided, merge,
 };

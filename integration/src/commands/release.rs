@@ -4,11 +4,11 @@ use std::io::{ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, fs, time::Duration};
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::audit::Event;
-use beadlock_checker::internal::regular::{self, Links};
-use beadlock_checker::internal::take::{Adopted, Held, Site};
-use beadlock_checker::internal::{escape::escaped, escape::escaped_path};
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::regular::{self, Links};
+use beadlock_core::Options;
+use beadlock_core::audit::Event;
+use beadlock_core::take::{Adopted, Held, Site};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -408,7 +408,7 @@ fn find(
 mod tests {
     use super::*;
     use crate::api::hold::Hold;
-    use beadlock_checker::internal::Gate;
+    use beadlock_core::gate::Gate;
 
     #[test]
     fn a_gate_that_stays_shut_keeps_only_ones_own_lock() {

@@ -4,9 +4,14 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::{
-    Gates, address::Address, escape::escaped, escape::escaped_path, look, raw,
+use beadlock_base::{
+    address::Address,
+    escape::{escaped, escaped_path},
+};
+use beadlock_core::Options;
+use beadlock_core::{
+    gates::Gates,
+    look::{look, raw},
 };
 use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 use serde_json::Value;

@@ -4,7 +4,8 @@ mod filter;
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
-use beadlock_checker::internal::{dialect::file::LockId, duration, escape::escaped_path};
+use beadlock_base::{duration, escape::escaped_path};
+use beadlock_core::dialect::file::LockId;
 use clap::Args;
 use serde_json::Value;
 

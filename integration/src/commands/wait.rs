@@ -4,8 +4,9 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::{Gate, duration, duration::shown, take::Site};
-use beadlock_checker::{Decision, Options, Removed, Skip, check};
+use beadlock_base::duration::{self, shown};
+use beadlock_core::{Decision, Options, Removed, Skip, check};
+use beadlock_core::{gate::Gate, take::Site};
 use clap::Args;
 use serde_json::{Value, json};
 

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs::File, io, thread::sleep};
 
-use beadlock_checker::internal::facts::{Ids, Liveness, hostname, random_id};
-use beadlock_checker::internal::{escape::escaped_path, process, system_words};
+use beadlock_base::process::Liveness;
+use beadlock_base::{error::system_words, escape::escaped_path, process};
+use beadlock_core::facts::{Ids, hostname, random_id};
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};

@@ -3,9 +3,13 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::{ffi::OsStr, fs};
 
-use beadlock_checker::internal::dolt::Dolt;
-use beadlock_checker::internal::facts::{Ids, hostname};
-use beadlock_checker::internal::{FileSystem, Reach, escape::escaped, system_words};
+use beadlock_base::{
+    error::system_words,
+    escape::escaped,
+    filesystem::{FileSystem, Reach},
+};
+use beadlock_core::dolt::Dolt;
+use beadlock_core::facts::{Ids, hostname};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, fstat};

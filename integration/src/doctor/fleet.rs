@@ -1,6 +1,6 @@
 //! `beadlock doctor --fleet`: what the etcd of the fleet is like, and whether a fleet holds there.
 
-use beadlock_checker::internal::{escape::escaped, escape::escaped_path};
+use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_fleet::{Config, EtcdReport, Fleet, Kind, NodeReport, examine};
 use serde_json::{Value, json};
 

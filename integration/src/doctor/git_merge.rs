@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::git::{Asked, ask};
-use beadlock_checker::internal::shell::{Part, to_type};
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::git::{Asked, ask};
+use beadlock_base::shell::{Part, to_type};
 
 use super::bench::TrialSite;
 use super::results::{TrialFailure, TrialOutcome};

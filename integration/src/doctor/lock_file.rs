@@ -10,7 +10,7 @@ use std::os::{fd::AsRawFd, unix::fs::FileExt};
 use std::time::{Duration, Instant};
 use std::{fs::File, io::Write, path::PathBuf, thread::sleep};
 
-use beadlock_checker::internal::duration::shown;
+use beadlock_base::duration::shown;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, openat, renameat2};
 use nix::sys::stat::{Mode, fchmod, fstat};

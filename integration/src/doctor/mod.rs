@@ -31,7 +31,7 @@ mod table;
 
 use std::ffi::OsString;
 
-use beadlock_checker::internal::{escape::escaped_path, system_words};
+use beadlock_base::{error::system_words, escape::escaped_path};
 use clap::Args;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};

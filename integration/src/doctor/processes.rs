@@ -6,9 +6,7 @@
 use std::time::{Duration, Instant};
 use std::{fs::File, os::fd::AsFd, thread::sleep};
 
-use beadlock_checker::internal::sys::{
-    Flock, drop_lease, flock, lease_unbroken, pidfd_open, take_lease,
-};
+use beadlock_base::sys::{Flock, drop_lease, flock, lease_unbroken, pidfd_open, take_lease};
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 

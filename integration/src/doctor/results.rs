@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, io, ops::Index, time::Duration};
 
-use beadlock_checker::internal::{duration::shown, system_words};
+use beadlock_base::{duration::shown, error::system_words};
 use clap::ValueEnum;
 use nix::errno::Errno;
 use serde::Serialize;

@@ -11,8 +11,8 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Stdio};
 use std::{os::fd::AsFd, time::Duration};
 
-use beadlock_checker::internal::sys::{Flock, flock};
-use beadlock_checker::internal::{beside::helper, system_words};
+use beadlock_base::sys::{Flock, flock};
+use beadlock_base::{beside::helper, error::system_words};
 use clap::ValueEnum;
 use nix::errno::Errno;
 

@@ -1,6 +1,6 @@
 //! Exit codes: one enum, one table (docs/design.md#exit-codes).
 
-use beadlock_checker::internal::sys;
+use beadlock_base::sys;
 use nix::sys::signal::Signal;
 
 /// What the program's exit code says.

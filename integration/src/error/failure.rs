@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io, process::ExitCode, time::Duration};
 
-use beadlock_checker::internal::dialect::{Record, StartedAt};
-use beadlock_checker::internal::{Gate, GateHolder, escape::escaped_path, system_words};
+use beadlock_base::{error::system_words, escape::escaped_path};
+use beadlock_core::dialect::{Record, StartedAt};
+use beadlock_core::{gate::Gate, gates::GateHolder};
 use serde_json::Value;
 
 use super::Exit;
@@ -227,8 +228,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<beadlock_checker::Error> for Error {
-    fn from(error: beadlock_checker::Error) -> Self {
+impl From<beadlock_base::error::Error> for Error {
+    fn from(error: beadlock_base::error::Error) -> Self {
         Self {
             errno: error.raw_os_error(),
             ..Self::io(error.to_string(), error.kind())

@@ -1,8 +1,11 @@
 //! A target, and what a daemon does about it: what `check` shows.
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{Look, log_line::Event, look};
-use beadlock_checker::{Decision, Options, Proceed, Skip, Verdict, Watched};
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::{Decision, Options, Proceed, Skip, Verdict, Watched};
+use beadlock_core::{
+    log_line::Event,
+    look::{Look, look},
+};
 use serde_json::{Value, json};
 
 use super::explanation::Explanation;

@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::{Record, StartedAt};
-use beadlock_checker::internal::{
-    FileKind, Look, OnDisk, duration::shown, escape::escaped, escape::escaped_path, facts,
+use beadlock_base::{
+    duration::shown,
+    escape::{escaped, escaped_path},
+    filesystem::FileKind,
 };
-use beadlock_checker::{Options, Verdict};
+use beadlock_core::dialect::{Record, StartedAt};
+use beadlock_core::{Options, Verdict};
+use beadlock_core::{facts, look::Look, on_disk::OnDisk};
 use serde_json::{Map, Value, json};
 
 use super::gate::Shut;

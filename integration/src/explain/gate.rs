@@ -2,7 +2,8 @@
 
 use std::{ffi::OsString, path::Path};
 
-use beadlock_checker::internal::{GateHolder, Gates, Role, process::Stat};
+use beadlock_base::process::Stat;
+use beadlock_core::gates::{GateHolder, Gates, Role};
 use serde_json::{Value, json};
 
 use crate::output::Fact;

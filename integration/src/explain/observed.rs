@@ -1,7 +1,7 @@
 //! A lock that the kernel keeps, as `check`, `status` and `list` show it.
 
-use beadlock_checker::Verdict;
-use beadlock_checker::internal::Gates;
+use beadlock_core::Verdict;
+use beadlock_core::gates::Gates;
 use serde_json::{Value, json};
 
 use super::{checked::message_line, explanation};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::{Look, duration::shown};
-use beadlock_checker::{Decision, Proceed, Skip, Verdict};
+use beadlock_base::duration::shown;
+use beadlock_core::look::Look;
+use beadlock_core::{Decision, Proceed, Skip, Verdict};
 use serde_json::Value;
 
 use super::{checked::message, explanation, explanation::Explanation};

@@ -6,10 +6,9 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::{
-    FileKind, Look, closed, dialect::StartedAt, duration::shown, obstacle::Obstacle,
-};
-use beadlock_checker::{Reason, Verdict};
+use beadlock_base::{closed, duration::shown, filesystem::FileKind};
+use beadlock_core::{Reason, Verdict};
+use beadlock_core::{dialect::StartedAt, look::Look, obstacle::Obstacle};
 
 use super::gate::Shut;
 use crate::claim::explained::{Explained, NextCommand};

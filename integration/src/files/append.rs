@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs::File, os::unix::fs::FileExt};
 
-use beadlock_checker::internal::{escape::escaped_path, system_words};
+use beadlock_base::{error::system_words, escape::escaped_path};
 use nix::sys::stat::FileStat;
 
 use super::{backups, entry::Beside, entry::Entry, json::Check, json::Spilled, write::tidy};

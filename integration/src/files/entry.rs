@@ -9,8 +9,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs::File, io, os::fd::AsRawFd, os::unix::fs::OpenOptionsExt};
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::regular;
+use beadlock_base::escape::escaped_path;
+use beadlock_base::regular;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};

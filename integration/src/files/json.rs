@@ -5,7 +5,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::{ffi::OsStr, fmt, path::Path};
 
-use beadlock_checker::internal::{escape::escaped, escape::escaped_path};
+use beadlock_base::escape::{escaped, escaped_path};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Deserializer, Value};
 

@@ -13,7 +13,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::{escape::escaped_path, facts::random_id};
+use beadlock_base::escape::escaped_path;
+use beadlock_core::facts::random_id;
 use nix::unistd::{Gid, Uid, fchown};
 
 use super::{acl, acl::Acl, entry::Entry};

@@ -2,7 +2,7 @@
 
 use std::{fmt, fs::File, io::Read, path::Path};
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_base::escape::{escaped, escaped_path};
 use jsonschema::Validator;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{self, Seek};
 
-use beadlock_checker::internal::sys::process_id;
+use beadlock_base::sys::process_id;
 use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};

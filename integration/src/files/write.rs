@@ -17,7 +17,7 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io::Read};
 
-use beadlock_checker::internal::escape::escaped_path;
+use beadlock_base::escape::escaped_path;
 
 use super::{
     Schema, backups, entry::Beside, entry::Entry, json::Check, json::Format, stage::Stage,

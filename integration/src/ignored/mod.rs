@@ -13,9 +13,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::{fs, os::unix::fs::MetadataExt};
 
-use beadlock_checker::internal::escape::{escaped_path, is_harmless};
-use beadlock_checker::internal::regular::Links;
-use beadlock_checker::internal::shell::{self, Part};
+use beadlock_base::escape::{escaped_path, is_harmless};
+use beadlock_base::regular::Links;
+use beadlock_base::shell::{self, Part};
 use nix::unistd::geteuid;
 
 use patterns::{GITIGNORE, Patterns, read};

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::{borrow::Cow, ffi::OsStr};
 
-use beadlock_checker::internal::regular::{self, Links, Unread};
-use beadlock_checker::internal::{escape::escaped_path, system_words};
+use beadlock_base::regular::{self, Links, Unread};
+use beadlock_base::{error::system_words, escape::escaped_path};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, thread, time::Duration};
 
-use beadlock_checker::internal::{dialect::StartedAt, facts, regular::CAREFULLY};
+use beadlock_base::regular::CAREFULLY;
+use beadlock_core::{dialect::StartedAt, facts};
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::{stat::futimens, time::TimeSpec};
 

@@ -18,10 +18,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::database;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::{look_all, system_words};
+use beadlock_base::error::system_words;
+use beadlock_base::escape::escaped_path;
+use beadlock_core::Options;
+use beadlock_core::database;
+use beadlock_core::look::look_all;
 use clap::Args;
 
 use crate::claim::explained::Machine;

@@ -1,7 +1,7 @@
 //! The list for people: a line for each lock, in columns.
 
-use beadlock_checker::Verdict;
-use beadlock_checker::internal::escape::escaped;
+use beadlock_base::escape::escaped;
+use beadlock_core::Verdict;
 
 use crate::explain::seen::Seen;
 use crate::output::table::{Side, Table, common_directory, terminal_width};

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::system_words;
+use beadlock_base::error::system_words;
+use beadlock_base::escape::escaped;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::{Root, has_vanished, not_read};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use beadlock_checker::internal::agent_process::ProcessState;
-use beadlock_checker::internal::facts;
+use beadlock_core::agent_process::ProcessState;
+use beadlock_core::facts;
 
 use super::parse::time::LogTime;
 pub use super::report::LogAnswer;

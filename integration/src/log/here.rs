@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use beadlock_checker::internal::{escape::escaped, look};
-use beadlock_checker::{Options, Verdict};
+use beadlock_base::escape::escaped;
+use beadlock_core::look::look;
+use beadlock_core::{Options, Verdict};
 
 use crate::claim::explained::NextCommand;
 use crate::explain::explanation::Explanation;

@@ -24,10 +24,10 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::agent_process::AgentProcess;
-use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::facts;
+use beadlock_base::escape::escaped_path;
+use beadlock_core::agent_process::AgentProcess;
+use beadlock_core::database::Database;
+use beadlock_core::facts;
 use clap::Args;
 
 use crate::claim::target::not_found;

@@ -5,9 +5,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::agent_process::AgentProcess;
-use beadlock_checker::internal::log_line::Event as Line;
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
+use beadlock_core::agent_process::AgentProcess;
+use beadlock_core::log_line::Event as Line;
 
 use super::parse::time::LogTime;
 use super::timeline::LogTimeline;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::duration;
+use beadlock_base::duration;
 use jiff::civil::{DateTime, Time};
 use jiff::{Span, SpanRelativeTo};
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use beadlock_checker::internal::facts::new_request_id;
+use beadlock_core::facts::new_request_id;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

@@ -18,7 +18,8 @@ pub mod trail;
 
 use std::path::Path;
 
-use beadlock_checker::internal::{escape::escaped_path, outputs::Taken};
+use beadlock_base::escape::escaped_path;
+use beadlock_core::outputs::Taken;
 use serde_json::Value;
 
 use crate::error::Error;

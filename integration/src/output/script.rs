@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 use std::{fs::File, os::fd::AsFd, os::unix::ffi::OsStrExt};
 
-use beadlock_checker::internal::sys::stdout_was_closed;
+use beadlock_base::sys::stdout_was_closed;
 
 use super::talk::print;
 use crate::{error::End, words::quoted};

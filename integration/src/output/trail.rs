@@ -6,9 +6,14 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io, time::Duration};
 
-use beadlock_checker::internal::audit::{Audit, Author, Entry, Event, Outcome};
-use beadlock_checker::internal::{Look, dialect::Record, look, system_words, take::Held};
-use beadlock_checker::{Options, Place, Removed};
+use beadlock_base::error::system_words;
+use beadlock_core::audit::{Audit, Author, Entry, Event, Outcome};
+use beadlock_core::{Options, Place, Removed};
+use beadlock_core::{
+    dialect::Record,
+    look::{Look, look},
+    take::Held,
+};
 use nix::errno::Errno;
 
 use crate::error::{Code, Error};

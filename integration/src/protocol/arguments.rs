@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
-use beadlock_checker::Options;
+use beadlock_core::Options;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::{file, memory, refuse_options, tower};

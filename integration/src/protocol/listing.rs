@@ -3,9 +3,12 @@
 use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use beadlock_checker::internal::database::{self, Database};
-use beadlock_checker::internal::{Look, Names, look};
-use beadlock_checker::{Options, Place};
+use beadlock_core::database::{self, Database};
+use beadlock_core::{Options, Place};
+use beadlock_core::{
+    look::{Look, look},
+    place::Names,
+};
 
 use super::{beads, lock, memory};
 use crate::{claim::target::Target, error::Error};

@@ -17,8 +17,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::database::{Directories, Suggest};
-use beadlock_checker::internal::{dialect::Record, target::Scheme};
+use beadlock_core::database::{Directories, Suggest};
+use beadlock_core::{dialect::Record, target::Scheme};
 use beads::any_directory_is_for_databases;
 use help::{Offered, ProtocolHelp};
 

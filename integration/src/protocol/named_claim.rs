@@ -7,10 +7,13 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 use std::{fmt, fs, os::unix::fs::MetadataExt};
 
-use beadlock_checker::internal::dialect::{Record, StartedAt};
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{facts, look, raw};
-use beadlock_checker::{Options, Place, Reason, Verdict};
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::dialect::{Record, StartedAt};
+use beadlock_core::{Options, Place, Reason, Verdict};
+use beadlock_core::{
+    facts,
+    look::{look, raw},
+};
 
 use super::{Acceptance, resolve};
 use crate::claim::nested::{self, NESTED};

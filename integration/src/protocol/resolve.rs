@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::database::{Database, NoDatabase};
-use beadlock_checker::internal::target::{Scheme, Target as Parsed};
-use beadlock_checker::internal::{escape::escaped_path, mounts::Mounts};
+use beadlock_base::{escape::escaped_path, mounts::Mounts};
+use beadlock_core::database::{Database, NoDatabase};
+use beadlock_core::target::{Scheme, Target as Parsed};
 
 use super::beads::{self, Acceptance, any_directory_is_for_databases};
 use super::{folder, tower::lock_dir};

@@ -20,10 +20,10 @@ use std::io::{self, ErrorKind, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fs::File, os::unix::ffi::OsStringExt, path::Path, process::Stdio, time::Duration};
 
-use beadlock_checker::internal::beside::{close_the_rest, has_said_so, helper, helper_words};
-use beadlock_checker::internal::sys::{self, Spawn, Waiting, fork_waiting, ignore, pidfd_open};
-use beadlock_checker::internal::system_words;
-use beadlock_checker::internal::take::{Adopted, Held};
+use beadlock_base::beside::{close_the_rest, has_said_so, helper, helper_words};
+use beadlock_base::error::system_words;
+use beadlock_base::sys::{self, Spawn, Waiting, fork_waiting, ignore, pidfd_open};
+use beadlock_core::take::{Adopted, Held};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};

@@ -2,9 +2,9 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use beadlock_checker::internal::beside::{HELPER, request_of};
-use beadlock_checker::internal::deadline::WorkDeadline;
-use beadlock_checker::internal::dialect::LockMode;
+use beadlock_base::beside::{HELPER, request_of};
+use beadlock_base::deadline::WorkDeadline;
+use beadlock_core::dialect::LockMode;
 use serde::{Deserialize, Serialize};
 
 use crate::{claim::known_process::KnownProcess, claim::tree::KnownCommand, words::in_title};

@@ -10,7 +10,8 @@
 use std::time::{Duration, Instant};
 use std::{ffi::CString, ffi::OsString, io};
 
-use beadlock_checker::internal::{audit::Outcome, facts::random_id, sys::Waiting, system_words};
+use beadlock_base::{error::system_words, sys::Waiting};
+use beadlock_core::{audit::Outcome, facts::random_id};
 
 mod claims;
 

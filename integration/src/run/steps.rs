@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{ffi::OsString, os::unix::process::CommandExt};
 
-use beadlock_checker::internal::regular::{self, Links};
-use beadlock_checker::internal::{facts::random_id, runner::for_shell};
+use beadlock_base::regular::{self, Links};
+use beadlock_core::{facts::random_id, runner::for_shell};
 
 use super::watchdog;
 use crate::settings::environment::Environment;

@@ -26,7 +26,7 @@
 //! lives, it is the one to do so; an orphaned gate keeper does it before it ends.
 //!
 //! The kernel tells the command to end at the same moment (`parent_death` of
-//! [`Spawn`](beadlock_checker::internal::sys::Spawn)). All processes of the tree (`claim/tree.rs`) get TERM, then
+//! [`Spawn`](beadlock_base::sys::Spawn)). All processes of the tree (`claim/tree.rs`) get TERM, then
 //! CONT; what is left after the grace gets KILL, until two looks in a row find nothing.
 //!
 //! # Limits
@@ -43,9 +43,10 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use std::{collections::HashSet, fs::File, thread::sleep};
 
-use beadlock_checker::internal::beside::{self, has_said_so};
-use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::{Gate, sys};
+use beadlock_base::beside::{self, has_said_so};
+use beadlock_base::process::{self, Stat};
+use beadlock_base::sys;
+use beadlock_core::gate::Gate;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::{sys::signal::Signal, unistd::dup2_stderr};
 use pulse::{Came, Heard};

@@ -2,7 +2,8 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use beadlock_checker::internal::{database::Directories, duration};
+use beadlock_base::duration;
+use beadlock_core::database::Directories;
 use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 
 use crate::{error::Replaced, output::talk::Color, settings::environment::boolean};

@@ -4,7 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::{borrow::Cow, path::PathBuf};
 
-use beadlock_checker::internal::{database, escape::escaped, target::Scheme};
+use beadlock_base::escape::escaped;
+use beadlock_core::{database, target::Scheme};
 
 use crate::{error::Error, output::talk::Terminal, settings::remote::Remote};
 

@@ -1,6 +1,7 @@
 //! What a claim says of its holder beside the name: a version, and the address of its work.
 
-use beadlock_checker::internal::{dialect::holder_name_is_fit, escape::escaped};
+use beadlock_base::escape::escaped;
+use beadlock_core::dialect::holder_name_is_fit;
 
 use super::{arguments::ClaimArgs, environment::Environment};
 use crate::error::Error;

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::{dialect::holder_name_is_fit, duration, escape::escaped};
+use beadlock_base::{duration, escape::escaped};
+use beadlock_core::Options;
+use beadlock_core::dialect::holder_name_is_fit;
 use clap::ValueEnum;
 use nix::sys::signal::Signal;
 

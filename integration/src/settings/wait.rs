@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::duration::{parse, shown};
+use beadlock_base::duration::{parse, shown};
 
 use crate::error::Error;
 

@@ -24,9 +24,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::facts;
+use beadlock_base::address::Address;
+use beadlock_core::database::Database;
+use beadlock_core::facts;
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::crossterm::event::{self, Event};

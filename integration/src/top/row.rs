@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::agent::report::{AgentStatus, DatabaseStatus, TROUBLE};
 use crate::log::tail::HistoryCell;
 use crate::words::{Part, to_type};
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped;
+use beadlock_base::duration::shown;
+use beadlock_base::escape::escaped;
 
 /// The states, the worst first: those of an agent that does not run, those of an agent, and those of a lock that no
 /// agent was asked about.

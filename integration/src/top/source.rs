@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::address::Address;
+use beadlock_base::address::Address;
 use serde_json::{Value, json};
 
 use super::app::scale;

@@ -426,7 +426,7 @@ fn style(rank: usize, look: TopLook) -> Style {
 
 /// An agent's words are untrusted.
 fn safe(text: &str) -> String {
-    beadlock_checker::internal::escape::escaped(text).to_string()
+    beadlock_base::escape::escaped(text).to_string()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use std::fs;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{dead_pid, this_host};
 
 use serde_json::json;

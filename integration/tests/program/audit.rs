@@ -7,7 +7,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Running, Scene, as_nobody, dead_pid, shell_lock_text, this_host, until};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Running, Scene, as_nobody, dead_pid, shell_lock_text, this_host};
 use serde_json::{Value, json};
 

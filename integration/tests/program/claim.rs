@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Running, as_nobody, dead_pid, fastest, this_host, until};
 
 #[test]

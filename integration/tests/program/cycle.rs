@@ -10,8 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use beadlock_checker::internal::Gate;
-use beadlock_checker::internal::process::{Stat, command_line};
+use beadlock_base::process::{Stat, command_line};
+use beadlock_core::gate::Gate;
 use beadlock_testkit::write_program;
 use beadlock_testkit::{
     Ended, Running, Scene, as_nobody, children, dead_pid, lives, process_is_gone, shell_lock_text,

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Running, Scene, as_nobody, dead_pid, this_host, until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ mod unreadable;
 use std::fs;
 use std::process::Command;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{
     Running, Scene, as_nobody, children, lives, process_is_gone, this_host, until,
 };
@@ -35,7 +35,7 @@ fn mine(scene: &Scene, change: impl Fn(&mut Value)) -> Value {
     let me = std::process::id().cast_signed();
     let mut record = record(scene);
     record["pid"] = me.into();
-    let stat = beadlock_checker::internal::process::Stat::read(me).unwrap();
+    let stat = beadlock_base::process::Stat::read(me).unwrap();
     record["beadlock"]["start_ticks"] = stat.start_ticks.into();
     change(&mut record);
     put(scene, &record);

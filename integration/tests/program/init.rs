@@ -235,7 +235,7 @@ fn a_cycle_does_the_same() {
     kill(init(&container), Signal::SIGTERM).unwrap();
     container.end().expect(143, &[]);
     drop(
-        beadlock_checker::internal::Gate::try_take(&scene.beads())
+        beadlock_core::gate::Gate::try_take(&scene.beads())
             .unwrap()
             .expect("the gate is open"),
     );

@@ -433,7 +433,7 @@ fn nothing_outlives_pid_1() {
 fn it_waits_for_the_gate_at_its_end() {
     let scene = crate::a_scene();
     let printed = detached(&scene, &["--max-hold", "1h"]);
-    let gate = beadlock_checker::internal::Gate::try_take(&scene.beads())
+    let gate = beadlock_core::gate::Gate::try_take(&scene.beads())
         .unwrap()
         .unwrap();
     kill(Pid::from_raw(printed.pid), Signal::SIGTERM).unwrap();

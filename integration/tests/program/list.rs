@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, shell_lock_text, this_host};
 use serde_json::Value;
 

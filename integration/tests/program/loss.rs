@@ -11,7 +11,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Ended, Running, Scene, has_program, shell_lock_text, skip, until};
 use nix::sys::signal::Signal;
 

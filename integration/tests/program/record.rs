@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::time::{Duration, Instant, SystemTime};
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 use beadlock_testkit::{Running, Scene, lock_text, this_host, until};
 use serde_json::{Value, json};
 

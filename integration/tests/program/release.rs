@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Ended, PATIENCE, Running, Scene, dead_pid, shell_lock_text, this_host};
 
 use crate::acquire::{Printed, Sleeper};

@@ -246,7 +246,7 @@ fn the_digest_of_somebody_elses_lock_is_no_outer_claim() {
 #[test]
 fn killed_before_the_start_the_command_never_runs() {
     let scene = crate::a_scene();
-    let gate = beadlock_checker::internal::Gate::try_take(&scene.beads())
+    let gate = beadlock_core::gate::Gate::try_take(&scene.beads())
         .unwrap()
         .unwrap();
     let running = Running::apart(scene.beadlock(&["hold", "--", "touch", "ran"]));
@@ -458,7 +458,7 @@ fn a_release_that_waits_for_the_gate_says_so_and_hears_a_signal() {
     let script = "until test -e go; do sleep 0.01; done; exit 7";
     let running = Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", script]));
     until("it is claimed", || running.err().contains("claimed"));
-    let gate = beadlock_checker::internal::Gate::try_take(&scene.beads())
+    let gate = beadlock_core::gate::Gate::try_take(&scene.beads())
         .unwrap()
         .unwrap();
     fs::write(scene.file("go"), "").unwrap();

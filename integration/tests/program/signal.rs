@@ -247,7 +247,7 @@ fn a_nameless_signal_is_known_also_of_a_command_that_is_somebody_elses() {
 fn a_signal_between_the_claim_and_the_start_is_heard() {
     for signal in [Signal::SIGTERM, Signal::SIGHUP] {
         let scene = crate::a_scene();
-        let gate = beadlock_checker::internal::Gate::try_take(&scene.beads())
+        let gate = beadlock_core::gate::Gate::try_take(&scene.beads())
             .unwrap()
             .unwrap();
         let running = Running::apart(scene.beadlock(&["hold", "--", "touch", "ran"]));

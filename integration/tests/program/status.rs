@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Running, children, dead_pid, runs, shell_lock_text, this_host, until};
 use serde_json::Value;
 

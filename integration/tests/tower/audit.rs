@@ -9,7 +9,7 @@ use crate::scene::{TARGET, Tower, keys, parsed};
 
 fn is_of_now(time: &serde_json::Value) {
     let time: jiff::Timestamp = time.as_str().unwrap().parse().unwrap();
-    let age = beadlock_checker::internal::facts::now().0.as_secs() - time.as_second();
+    let age = beadlock_core::facts::now().0.as_secs() - time.as_second();
     assert!((0..60).contains(&age), "{age}");
 }
 

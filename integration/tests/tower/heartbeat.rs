@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::Gate;
 use beadlock_checker::{Reason, Verdict};
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Running, lives, until};
 use nix::sys::signal::Signal;
 

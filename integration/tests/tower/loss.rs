@@ -6,7 +6,7 @@
 
 use std::fs;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{lives, until};
 
 use crate::scene::{Tower, keys, parsed, record};

@@ -5,9 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use beadlock_checker::internal::dialect::tower::{LockName, StartedAt};
-use beadlock_checker::internal::{Look, facts, look};
 use beadlock_checker::{Options, Place};
+use beadlock_core::dialect::tower::{LockName, StartedAt};
+use beadlock_core::{
+    facts,
+    look::{Look, look},
+};
 use beadlock_testkit::{Ended, Running, Scene, until};
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use beadlock_checker::internal::facts::sha256;
 use beadlock_checker::{Reason, Verdict};
+use beadlock_core::facts::sha256;
 use beadlock_testkit::{lives, until};
 use nix::sys::signal::Signal;
 

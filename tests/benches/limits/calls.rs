@@ -6,10 +6,10 @@ use std::hint::black_box;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::dialect::beads::Record;
-use beadlock_checker::internal::facts::hostname;
-use beadlock_checker::internal::sys::{Flock, flock};
+use beadlock_base::sys::{Flock, flock};
 use beadlock_checker::{Cycle, Entered, should_skip_database};
+use beadlock_core::dialect::beads::Record;
+use beadlock_core::facts::hostname;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, open, openat};
 use nix::sys::signal::kill;
 use nix::sys::stat::{Mode, fstat, fstatat};

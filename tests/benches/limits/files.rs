@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use beadlock::file::{FileLock, atomic_write};
-use beadlock_checker::internal::sys::{Flock, flock};
+use beadlock_base::sys::{Flock, flock};
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, open};
 use nix::sys::stat::{Mode, fstat, lstat};
 use nix::unistd::linkat;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 use beadlock_fleet::{
     ClaimRequest, ClaimState, Config, Fleet, FleetAgent, FleetClaim, Mark, MemberValue, Name, T,
     Who,

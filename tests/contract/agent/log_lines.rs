@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use beadlock_checker::internal::log_line::{Event, MARK, ORIGINAL_START};
+use beadlock_core::log_line::{Event, MARK, ORIGINAL_START};
 
 use crate::book::Book;
 

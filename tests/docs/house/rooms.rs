@@ -14,26 +14,46 @@ pub struct House {
     pub exceptions: &'static [(&'static str, &'static str)],
 }
 
-pub const HOUSES: &[House] = &[CHECKER, RECORDS, INTEGRATION, FLEET, AGENT, TRUST];
+pub const HOUSES: &[House] = &[BASE, CORE, RECORDS, INTEGRATION, FLEET, AGENT, TRUST];
 
-const CHECKER: House = House {
-    name: "checker",
+const BASE: House = House {
+    name: "checker/base",
     order: &[
         &["lib"],
-        &["internal"],
+        &["address", "deadline", "git"],
+        &["opened"],
+        &["closed"],
+        &["children", "namespace", "regular"],
+        &["error", "process"],
+        &["shell"],
+        &["escape"],
+        &[
+            "beside",
+            "duration",
+            "filesystem",
+            "mounts",
+            "secrets",
+            "sys",
+            "words",
+        ],
+    ],
+    exceptions: &[],
+};
+
+const CORE: House = House {
+    name: "checker/core",
+    order: &[
+        &["lib"],
         &["check"],
         &["take"],
         &["look", "redirect"],
         &["database", "options", "outputs", "runner"],
         &["target"],
         &[
-            "address",
             "agent_process",
             "audit",
-            "deadline",
             "dolt",
             "gate",
-            "git",
             "obstacle",
             "place",
             "refresh",
@@ -45,25 +65,11 @@ const CHECKER: House = House {
             "gate_loss",
             "gates",
             "on_disk",
-            "opened",
             "read",
         ],
-        &["closed", "decision", "watchdog"],
-        &["children", "namespace", "regular"],
-        &["dialect", "error", "process"],
-        &["shell"],
-        &["escape"],
-        &[
-            "beside",
-            "duration",
-            "filesystem",
-            "log_line",
-            "mounts",
-            "secrets",
-            "sys",
-            "verdict",
-            "words",
-        ],
+        &["decision", "watchdog"],
+        &["dialect"],
+        &["log_line", "verdict"],
     ],
     exceptions: &[],
 };

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use beadlock_checker::internal::target::Scheme;
+use beadlock_core::target::Scheme;
 
 use super::lexer::{Kind, Lexeme, Source, end_of_item};
 use super::workspace::{File, Workspace};
@@ -17,12 +17,12 @@ fn protocols() -> impl Iterator<Item = &'static str> {
 }
 
 /// Rooms that are a protocol's folder, or delegate to them.
-const FOLDERS: [&str; 2] = ["checker/dialect", "integration/protocol"];
+const FOLDERS: [&str; 2] = ["checker/core/dialect", "integration/protocol"];
 
 /// Files that may name a protocol: the target's own syntax, what a Rust program uses of one protocol, commands for
 /// files.
 const ALLOWED: [&str; 7] = [
-    "checker/target",
+    "checker/core/target",
     "integration/api/framework",
     "integration/api/file_lock",
     "integration/api/memory_lock",
@@ -32,8 +32,8 @@ const ALLOWED: [&str; 7] = [
 ];
 
 /// The enums of the protocols that are written by hand, each after its file. `Dialect` and `Record` are made from the
-/// list in checker/src/dialect/mod.rs.
-const ENUMS: [&str; 1] = ["checker/target.rs: Scheme"];
+/// list in checker/core/src/dialect/mod.rs.
+const ENUMS: [&str; 1] = ["checker/core/target.rs: Scheme"];
 
 /// An enum with at least two of the protocols for variants.
 #[derive(Debug, PartialEq, Eq)]
@@ -239,7 +239,7 @@ fn each_way_of_naming_is_seen_and_nothing_else() {
     let enums: BTreeSet<String> = ["Target".to_owned()].into();
     let text = r#"
         use crate::{error::file, tower::{self, Name}, words};
-        use beadlock_checker::internal::dialect::memory;
+        use beadlock_core::dialect::memory;
         fn f() { tower::g(); memory::judge(); Target::File(path); File::open(path); Other::Tower; file::close() }
         const S: [&str; 3] = ["lock:run", "a lock: this", "file is"]; // tower: "tower:x"
         #[cfg(test)]

@@ -8,8 +8,9 @@ use beadlock_tests::skip::checkout;
 use super::lexer::Source;
 
 /// The directories of the crates.
-const CRATES: [&str; 7] = [
-    "checker",
+const CRATES: [&str; 8] = [
+    "checker/base",
+    "checker/core",
     "checker/records",
     "integration",
     "integration/fleet",

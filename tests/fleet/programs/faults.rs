@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::{facts, process::Stat};
+use beadlock_base::process::Stat;
+use beadlock_core::facts;
 use beadlock_fleet::{BrokenValue, Lease, T};
 use beadlock_tests::{Ended, PATIENCE, Running, Scene, children, lives, run, until, wait_until};
 use nix::sys::signal::{Signal, kill};

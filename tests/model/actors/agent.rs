@@ -1,4 +1,4 @@
-//! `beadlock-agent` and the work of its cycles (`agent/src/cycle.rs`, `checker/src/{check,runner}.rs`).
+//! `beadlock-agent` and the work of its cycles (`agent/src/cycle.rs`, `checker/core/src/{check,runner}.rs`).
 //!
 //! Comes again for ever. One that was killed is started again when its work has ended. The work leaves a process behind
 //! each time, which has whatever the work has inherited and never ends.

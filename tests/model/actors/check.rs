@@ -1,4 +1,4 @@
-//! A daemon without cycles of ours, that calls `should_skip_database` (`checker/src/check.rs`).
+//! A daemon without cycles of ours, that calls `should_skip_database` (`checker/core/src/check.rs`).
 //!
 //! It looks without the gate, and takes it only to change something. Comes again for ever. What it does after a
 //! "proceed" is its own business: of that a claim knows nothing.

@@ -4,7 +4,7 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::MetadataExt;
 
-use beadlock_checker::internal::sys;
+use beadlock_base::sys;
 use beadlock_tests::{Ended, Running, Scene, run};
 use nix::errno::Errno;
 use serde_json::Value;

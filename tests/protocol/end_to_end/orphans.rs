@@ -32,8 +32,7 @@ fn number(scene: &Scene, name: &str) -> Pid {
 
 /// Neither gone nor a zombie.
 fn lives(pid: Pid) -> bool {
-    beadlock_checker::internal::process::Stat::read(pid.as_raw())
-        .is_some_and(|stat| !stat.is_zombie())
+    beadlock_base::process::Stat::read(pid.as_raw()).is_some_and(|stat| !stat.is_zombie())
 }
 
 #[test]
@@ -98,9 +97,9 @@ fn without_its_watchdog_the_kernel_tells_the_command() {
     let scene = Scene::new();
     let script = "trap 'echo > asked; exit' TERM; echo $PPID > owner; echo > ready; while :; do sleep 0.02; done";
     let owner = warded(&scene, "own", NO_END, script);
-    let stats = beadlock_checker::internal::process::all();
-    let is_watchdog = |stat: &&beadlock_checker::internal::process::Stat| {
-        let line = beadlock_checker::internal::process::command_line(stat.pid).unwrap_or_default();
+    let stats = beadlock_base::process::all();
+    let is_watchdog = |stat: &&beadlock_base::process::Stat| {
+        let line = beadlock_base::process::command_line(stat.pid).unwrap_or_default();
         stat.ppid == owner.pid() && line.starts_with("beadlock: watches ")
     };
     let watchdog = stats.iter().find(is_watchdog).expect("a watchdog").pid;

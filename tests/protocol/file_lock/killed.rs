@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use crate::scene::{Files, TARGET};
 
 fn lives(pid: i32) -> bool {
-    beadlock_checker::internal::process::Stat::read(pid).is_some_and(|stat| !stat.is_zombie())
+    beadlock_base::process::Stat::read(pid).is_some_and(|stat| !stat.is_zombie())
 }
 
 #[test]

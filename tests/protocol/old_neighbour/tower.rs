@@ -9,10 +9,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::tower::{LockName, Record, StartedAt};
-use beadlock_checker::internal::take::{Attempt, Site, Step};
-use beadlock_checker::internal::{Gate, facts};
 use beadlock_checker::{Options, Place, Skip};
+use beadlock_core::dialect::tower::{LockName, Record, StartedAt};
+use beadlock_core::take::{Attempt, Site, Step};
+use beadlock_core::{facts, gate::Gate};
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Ended, Running, run, wait_until};
 use nix::sys::signal::Signal;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use beadlock_checker::internal::shell::{Part, to_type};
+use beadlock_base::shell::{Part, to_type};
 use beadlock_tests::{Ended, Scene, lock_text, run, this_host};
 use serde_json::Value;
 

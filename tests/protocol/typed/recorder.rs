@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use beadlock_checker::internal::escape::is_harmless;
+use beadlock_base::escape::is_harmless;
 use beadlock_tests::{run, write_program};
 use tempfile::TempDir;
 

@@ -20,7 +20,8 @@ pub fn literals() -> Vec<Literal> {
         .expect("the repository");
     let mut found = Vec::new();
     for room in [
-        "checker/src",
+        "checker/base/src",
+        "checker/core/src",
         "agent/src",
         "agent/git/src",
         "agent/trust/src",

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Ended, Kind, Running, Scene, become_subreaper, wait_until};
 use nix::sys::signal::Signal;

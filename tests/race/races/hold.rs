@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Kind, Scene, become_subreaper, binaries, reap, skip, wait_until};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use beadlock_checker::internal::take::Step;
+use beadlock_core::take::Step;
 use beadlock_tests::stepwise::Operation;
 use beadlock_tests::{Kind, become_subreaper};
 

@@ -22,7 +22,7 @@ mod witness;
 
 use std::path::Path;
 
-use beadlock_checker::internal::take::Means;
+use beadlock_core::take::Means;
 use beadlock_tests::{Dice, become_subreaper, binaries, skip};
 
 use programs::Troupe;

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use beadlock_checker::internal::Gate;
-use beadlock_checker::internal::dialect::beads::Record;
-use beadlock_checker::internal::take::{Attempt, Held, Means, Release, Settled, Site, Step};
 use beadlock_checker::{
     Cycle, Decision, Entered, Options, Place, Proceed, check, should_skip_database,
 };
+use beadlock_core::dialect::beads::Record;
+use beadlock_core::gate::Gate;
+use beadlock_core::take::{Attempt, Held, Means, Release, Settled, Site, Step};
 use beadlock_tests::Dice;
 
 use super::round::{ATTEMPTS, Crash, DEAD, dies, hesitate, is_excused, pause, says, work};

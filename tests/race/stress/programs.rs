@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::process::Stat;
+use beadlock_base::process::Stat;
 use beadlock_tests::process::marked_by;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{

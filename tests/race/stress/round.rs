@@ -10,8 +10,8 @@ use std::sync::Barrier;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::take::Means;
 use beadlock_checker::{Decision, Skip, should_skip_database};
+use beadlock_core::take::Means;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Dice, lock_text, this_host, wait_until};
 

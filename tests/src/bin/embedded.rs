@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use beadlock::framework::{CommandLock, Failure, Running};
 use beadlock::{Envelope, Request};
-use beadlock_checker::internal::{duration, sys};
+use beadlock_base::{duration, sys};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{SigSet, Signal, kill};
 use serde_json::{Value, json};

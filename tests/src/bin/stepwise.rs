@@ -10,13 +10,13 @@ use std::io::{self, Write};
 use std::os::unix::process::parent_id;
 use std::path::Path;
 
-use beadlock_checker::internal::dialect::{Record, beads, memory};
-use beadlock_checker::internal::facts::{hostname, now, random_id};
-use beadlock_checker::internal::take::{
+use beadlock_checker::{Decision, Options, Place, Verdict};
+use beadlock_core::dialect::{Record, beads, memory};
+use beadlock_core::facts::{hostname, now, random_id};
+use beadlock_core::take::{
     Attempt, Broken, Held, Licence, Means, Release, Seen, Settled, Site, Step,
 };
-use beadlock_checker::internal::{Gate, look};
-use beadlock_checker::{Decision, Options, Place, Verdict};
+use beadlock_core::{gate::Gate, look::look};
 use beadlock_tests::Kind;
 use beadlock_tests::stepwise::Operation;
 

@@ -19,9 +19,10 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::runner::{self, Ended, Order};
-use beadlock_checker::internal::{Gate, OpenDirectory};
+use beadlock_base::opened::OpenDirectory;
 use beadlock_checker::{Cycle, Entered, Options};
+use beadlock_core::gate::Gate;
+use beadlock_core::runner::{self, Ended, Order};
 use beadlock_trust::{Sticky, Trusted};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use beadlock::run::request::{AtEnd, HelperRequest};
 use beadlock::run::watchdog::{self, KnownCommand, Watchdog};
-use beadlock_checker::internal::deadline::WorkDeadline;
-use beadlock_checker::internal::sys::{Spawn, fork_waiting};
+use beadlock_base::deadline::WorkDeadline;
+use beadlock_base::sys::{Spawn, fork_waiting};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;

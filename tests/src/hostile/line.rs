@@ -1,6 +1,6 @@
-use beadlock_checker::internal::dialect::beads::Record;
-use beadlock_checker::internal::escape::is_harmless;
+use beadlock_base::escape::is_harmless;
 use beadlock_checker::{Decision, Reason, Skip};
+use beadlock_core::dialect::beads::Record;
 use serde_json::Value;
 
 use super::log::summed_up;

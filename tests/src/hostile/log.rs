@@ -1,6 +1,6 @@
 use std::fs;
 
-use beadlock_checker::internal::escape::is_harmless;
+use beadlock_base::escape::is_harmless;
 use serde_json::Value;
 
 use super::{is_fit_to_be_said, scratch};

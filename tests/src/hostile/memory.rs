@@ -1,12 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::memory::{
+use beadlock_base::process::Liveness;
+use beadlock_checker::{Decision, Reason, Skip, Verdict};
+use beadlock_core::dialect::memory::{
     Limits, Record, Rejected, StartedAt, UNREFRESHED, judge, rewrite, timed_out,
 };
-use beadlock_checker::internal::dialect::{Mark, Moment, Record as AnyRecord, Rewrite};
-use beadlock_checker::internal::facts::{Facts, Ids, Liveness};
-use beadlock_checker::{Decision, Reason, Skip, Verdict};
+use beadlock_core::dialect::{Mark, Moment, Record as AnyRecord, Rewrite};
+use beadlock_core::facts::{Facts, Ids};
 
 use super::is_fit_to_be_said;
 

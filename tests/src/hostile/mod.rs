@@ -13,7 +13,7 @@ mod target;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::escape::is_harmless;
+use beadlock_base::escape::is_harmless;
 use tempfile::TempDir;
 
 pub use config::config;

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::beads::{Record, Rejected, judge};
-use beadlock_checker::internal::facts::{Facts, Ids, Liveness};
+use beadlock_base::process::Liveness;
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
+use beadlock_core::dialect::beads::{Record, Rejected, judge};
+use beadlock_core::facts::{Facts, Ids};
 
 use super::is_fit_to_be_said;
 

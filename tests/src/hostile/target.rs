@@ -2,8 +2,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use beadlock_checker::Place;
-use beadlock_checker::internal::Names;
-use beadlock_checker::internal::target::{Scheme, Target};
+use beadlock_core::place::Names;
+use beadlock_core::target::{Scheme, Target};
 
 use super::{is_fit_to_be_said, scratch};
 

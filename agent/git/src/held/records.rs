@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::regular::{self, Links};
 use beadlock_records::BlemishKind;
 
 use super::fault::{Loss, blemish};

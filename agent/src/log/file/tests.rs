@@ -1,7 +1,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use beadlock_checker::internal::sys::{Flock, flock};
+use beadlock_base::sys::{Flock, flock};
 
 use super::*;
 

@@ -2,11 +2,11 @@ use super::*;
 use crate::command::End;
 use crate::database::Streak;
 use crate::state::StateWord;
-use beadlock_checker::internal::audit::{Audit, Author, Entry, Event as AuditEvent};
-use beadlock_checker::internal::database::Environment;
-use beadlock_checker::internal::dialect::beads;
-use beadlock_checker::internal::runner::Ended;
-use beadlock_checker::{Proceed, Removed, Skip, Watched};
+use beadlock_core::audit::{Audit, Author, Entry, Event as AuditEvent};
+use beadlock_core::database::Environment;
+use beadlock_core::dialect::beads;
+use beadlock_core::runner::Ended;
+use beadlock_core::{Proceed, Removed, Skip, Watched};
 use tokio::time::Instant;
 
 /// One of each kind of line that the agent can write.

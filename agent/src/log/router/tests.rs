@@ -1,5 +1,5 @@
 use super::*;
-use beadlock_checker::internal::escape::escaped_path;
+use beadlock_base::escape::escaped_path;
 use serde_json::Value;
 use std::fs;
 use std::sync::mpsc;

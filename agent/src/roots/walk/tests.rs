@@ -1,7 +1,7 @@
 //! Walks one after another, through real directories.
 
 use super::*;
-use beadlock_checker::internal::database::{Database, Environment};
+use beadlock_core::database::{Database, Environment};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 const LATER: Duration = Duration::from_secs(1 << 40);

@@ -1,5 +1,5 @@
 use super::*;
-use beadlock_checker::internal::database::Environment;
+use beadlock_core::database::Environment;
 use beadlock_testkit::root;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -135,7 +135,7 @@ fn others_may_write_neither_here_nor_above_unless_it_is_sticky_above() {
         );
         let typed = format!(
             "; type: chmod o-w {}, or give --allow-foreign-owner",
-            beadlock_checker::internal::shell::quoted_path(dir)
+            beadlock_base::shell::quoted_path(dir)
         );
         assert!(words.ends_with(&typed), "{words}");
         assert_eq!(refusal.is_of_ancestor, is_above);

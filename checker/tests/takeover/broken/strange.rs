@@ -6,8 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::internal::take::{Broken, Licence, Means, Step};
 use beadlock_checker::{Reason, Verdict, Watched};
+use beadlock_core::take::{Broken, Licence, Means, Step};
 
 use super::{BREAKING, kept, seen};
 use crate::scene::{

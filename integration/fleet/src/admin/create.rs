@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 
 use super::Fleet;
 use crate::etcd::{Client, Compare, Failure, Op, Txn, http::code};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::{io, time::Duration};
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 
 use super::machine::{Machine, Step};
 use super::{AgentSeen, ClaimState, HeldClaim, Shared};

@@ -152,7 +152,7 @@ impl Machine {
 mod tests {
     use super::*;
     use crate::{BrokenValue, ClaimValue, Name, Phase};
-    use beadlock_checker::internal::facts;
+    use beadlock_core::facts;
 
     fn claim() -> SeenClaim {
         let value = ClaimValue {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io, time::Duration};
 
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::facts;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::facts;
 use rustls::crypto::ring;
 use serde_json::{Value, json};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
@@ -301,7 +301,7 @@ impl Client {
                 .and_then(|inner| inner.downcast_ref::<rustls::Error>())
             {
                 Some(error) => wrong(certificate_words(name, &error.to_string())),
-                None => self.silent(node, &beadlock_checker::internal::system_words(error)),
+                None => self.silent(node, &beadlock_base::error::system_words(error)),
             },
             error => self.silent(node, &escaped(&error.to_string())),
         }

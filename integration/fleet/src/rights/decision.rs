@@ -1,7 +1,7 @@
 //! What a daemon does without a permit: the same in the agent and in `beadlock cycle`.
 
-use beadlock_checker::internal::dialect::{Names, Record};
-use beadlock_checker::{Decision, Reason, Skip};
+use beadlock_core::dialect::{Names, Record};
+use beadlock_core::{Decision, Reason, Skip};
 
 use super::Refusal;
 use crate::ClaimValue;
@@ -48,7 +48,7 @@ fn record_of(claim: &ClaimValue) -> Option<Record> {
 mod tests {
     use super::*;
     use crate::{Name, Phase, SeenClaim, keys::Lease};
-    use beadlock_checker::internal::facts;
+    use beadlock_core::facts;
 
     fn held(holder: &str) -> Refusal {
         let (holder, host) = (holder.to_owned(), "build-9".to_owned());

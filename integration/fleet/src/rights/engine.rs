@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::{collections::BTreeMap, io, time::Duration};
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 
 use super::machine::{Request, Right, Turn};
 use super::{Change, Epoch, Mutex, Shared, Without, locked};

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::keys::Lease;
     use crate::{ClaimValue, Name};
-    use beadlock_checker::internal::facts;
+    use beadlock_core::facts;
 
     fn claim(created: i64) -> SeenClaim {
         let value = ClaimValue {

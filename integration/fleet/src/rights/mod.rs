@@ -15,7 +15,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool, atomic::Ordering};
 use std::{fmt, io, thread, time::Duration};
 
-use beadlock_checker::internal::{duration::shown, escape::escaped, facts};
+use beadlock_base::{duration::shown, escape::escaped};
+use beadlock_core::facts;
 
 use crate::deadline::Deadlines;
 use crate::etcd::Client;

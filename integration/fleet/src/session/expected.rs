@@ -58,7 +58,7 @@ pub(super) fn found(
 mod tests {
     use std::collections::BTreeMap;
 
-    use beadlock_checker::internal::facts;
+    use beadlock_core::facts;
 
     use super::*;
     use crate::{BrokenValue, Name};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 use beadlock_testkit::{Etcd, until};
 
 use super::*;

@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::{ffi::OsStr, future::Future, path::PathBuf, pin::Pin, thread, time::Duration};
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::{
-    dialect::beads::holder_name_is_fit, escape::escaped, sys::process_id,
-};
+use beadlock_base::{escape::escaped, sys::process_id};
+use beadlock_core::Options;
+use beadlock_core::dialect::beads::holder_name_is_fit;
 
 use super::locks::{self, Bell, Ending, LockAttendant, ReleaseOrder, Terms};
 use super::{dir::Directory, ending, guard::CommandGuard};

@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::{io, path::Path, path::PathBuf};
 
-use beadlock_checker::internal::{escape::escaped_path, system_words};
+use beadlock_base::{error::system_words, escape::escaped_path};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat, geteuid};

@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError, atomic::Ordering};
 use std::time::{Duration, Instant};
 use std::{io, io::Write, os::fd::AsFd, os::unix::net::UnixStream, slice, thread};
 
-use beadlock_checker::internal::children::children;
-use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::{facts::boottime, sys};
+use beadlock_base::children::children;
+use beadlock_base::process::{self, Stat};
+use beadlock_base::{deadline::boottime, sys};
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{ffi::OsString, time::Duration};
 
-use beadlock_checker::internal::take::Release;
+use beadlock_core::take::Release;
 
 use super::locks;
 use crate::error::{Code, Error};

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{thread::sleep, time::Duration};
 
-use beadlock_checker::internal::{escape::escaped_path, system_words, take::Release};
+use beadlock_base::{error::system_words, escape::escaped_path};
+use beadlock_core::take::Release;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::Signal;
 

@@ -4,7 +4,8 @@ use std::future::{Future, pending};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use beadlock_checker::internal::{escape::escaped_path, sys, system_words, take::Release};
+use beadlock_base::{error::system_words, escape::escaped_path, sys};
+use beadlock_core::take::Release;
 use serde::Serialize;
 
 use super::guard::{CommandGuard, Running};

@@ -12,7 +12,7 @@ fn database() -> (tempfile::TempDir, PathBuf) {
 fn a_guard_holds_until_it_is_released() {
     let (_top, dir) = database();
     let claim = Hold::on(&dir).holder("importer").claim().unwrap();
-    let decision = beadlock_checker::should_skip_database(&dir);
+    let decision = beadlock_core::should_skip_database(&dir);
     assert_eq!(
         decision.to_string(),
         "Skipping database (locked by importer)"

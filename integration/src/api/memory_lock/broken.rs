@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
-use beadlock_checker::internal::{Look, escape::escaped_path};
-use beadlock_checker::{Options, Verdict};
+use beadlock_base::escape::escaped_path;
+use beadlock_core::look::Look;
+use beadlock_core::take::{Broken, Licence, Seen, Site};
+use beadlock_core::{Options, Verdict};
 
 use super::{MemoryLock, PATIENCE, Record};
 use crate::claim::{attendant::Unattended, gate, nested, target::Target};

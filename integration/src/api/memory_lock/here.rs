@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::sleep;
 use std::time::Duration;
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::{facts::boottime, look};
+use beadlock_base::deadline::boottime;
+use beadlock_core::Options;
+use beadlock_core::look::look;
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::{

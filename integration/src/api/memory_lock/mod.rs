@@ -32,9 +32,9 @@ mod here;
 use std::path::{Path, PathBuf};
 use std::{cell::RefCell, ffi::OsStr, sync::Arc, time::Duration};
 
-use beadlock_checker::internal::dialect::memory::UNKNOWN;
-use beadlock_checker::internal::{facts::random_id, look};
-use beadlock_checker::{Options, Verdict};
+use beadlock_core::dialect::memory::UNKNOWN;
+use beadlock_core::{Options, Verdict};
+use beadlock_core::{facts::random_id, look::look};
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::{
@@ -47,7 +47,7 @@ use crate::settings::{environment::Environment, labels::Labels, wait::Wait};
 use here::{DirectoryEntry, Standing};
 
 pub use crate::protocol::memory::{WAIT, status::Status};
-pub use beadlock_checker::internal::dialect::memory::{Limits, Record};
+pub use beadlock_core::dialect::memory::{Limits, Record};
 pub use broken::{BreakLimit, BrokenLock};
 
 /// For how long the directory's flock is waited for, which others have for moments only.

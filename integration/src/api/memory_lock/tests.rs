@@ -15,10 +15,10 @@ fn directory() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn write(dir: &Path, pid: u32, age: i64) {
-    let now = beadlock_checker::internal::facts::now().0 - jiff::SignedDuration::from_secs(age);
+    let now = beadlock_core::facts::now().0 - jiff::SignedDuration::from_secs(age);
     let (time, host) = (
-        beadlock_checker::internal::dialect::StartedAt(now),
-        beadlock_checker::internal::facts::hostname().unwrap(),
+        beadlock_core::dialect::StartedAt(now),
+        beadlock_core::facts::hostname().unwrap(),
     );
     let json = format!(
         r#"{{"pid":{pid},"session_id":"main","acquired_at":"{time}","hostname":"{host}","operation":"write:tasks.json"}}"#

@@ -15,15 +15,16 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{path::PathBuf, thread, time::Duration};
 
-use beadlock_checker::internal::facts::{self, boottime};
-use beadlock_checker::internal::take::{Heartbeat, Held};
+use beadlock_base::deadline::boottime;
+use beadlock_core::facts;
+use beadlock_core::take::{Heartbeat, Held};
 use nix::sys::eventfd::EventFd;
 
 use super::{HearHeartbeats, Limits};
 use crate::claim::event::{bell, failed_to, wait_for};
 use crate::claim::loss::{self, CONFIRM, EndedWatch, Loss, WatchStart, WatchState};
 use crate::error::Error;
-use beadlock_checker::internal::deadline::BootTimer;
+use beadlock_base::deadline::BootTimer;
 
 const PREPARE: &str = "prepare the heartbeats";
 /// For how long the gate is waited for, at most.

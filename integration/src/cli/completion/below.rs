@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::{fs, time::Instant};
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::{look, mounts::Mounts};
+use beadlock_base::mounts::Mounts;
+use beadlock_core::Options;
+use beadlock_core::look::look;
 
 use crate::protocol::listing;
 use crate::settings::{environment::Environment, remote::BEADS};

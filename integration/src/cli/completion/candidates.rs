@@ -5,8 +5,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::{fs, time::Instant};
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::{look, mounts::Mounts, target::Scheme};
+use beadlock_base::mounts::Mounts;
+use beadlock_core::Options;
+use beadlock_core::{look::look, target::Scheme};
 use clap::ArgMatches;
 use clap_complete::CompletionCandidate;
 

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use beadlock_checker::internal::target::Scheme;
+use beadlock_core::target::Scheme;
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 

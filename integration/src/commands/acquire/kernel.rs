@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use beadlock_checker::internal::dialect::LockMode;
+use beadlock_core::dialect::LockMode;
 
 use super::Acquiring;
 use crate::claim::attendant::{Attendant, Attending, Stopped};

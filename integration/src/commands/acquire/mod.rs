@@ -11,9 +11,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::{
-    dialect::StartedAt, duration, duration::shown, facts, facts::Liveness, facts::random_id,
-    process,
+use beadlock_base::{
+    duration::{self, shown},
+    process::{self, Liveness},
+};
+use beadlock_core::{
+    dialect::StartedAt,
+    facts::{self, random_id},
 };
 use clap::Args;
 

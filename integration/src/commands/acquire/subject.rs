@@ -3,9 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 
-use beadlock_checker::Options;
-use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::{escape::escaped, escape::escaped_path, facts::Liveness, look};
+use beadlock_base::process::{self, Stat};
+use beadlock_base::{
+    escape::{escaped, escaped_path},
+    process::Liveness,
+};
+use beadlock_core::Options;
+use beadlock_core::look::look;
 use nix::unistd::getppid;
 
 use crate::claim::{command, target::Target};

@@ -4,9 +4,11 @@
 use std::io::{self, IsTerminal};
 use std::{os::fd::AsFd, time::Duration};
 
-use beadlock_checker::internal::{
-    FileKind, Look, escape::escaped, escape::escaped_path, first_bytes,
+use beadlock_base::{
+    escape::{escaped, escaped_path},
+    filesystem::FileKind,
 };
+use beadlock_core::look::{Look, first_bytes};
 use nix::errno::Errno;
 
 use crate::claim::attendant::{Attendant, Stopped};

@@ -1,9 +1,8 @@
 //! Which lock is meant, and the words when another one is there.
 
-use beadlock_checker::internal::{
-    Look, Zombie, escape::escaped, escape::escaped_path, take::Licence,
-};
-use beadlock_checker::{Reason, Verdict};
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::{Reason, Verdict};
+use beadlock_core::{look::Look, take::Licence, zombie::Zombie};
 
 use super::BreakArgs;
 use crate::claim::target::Target;

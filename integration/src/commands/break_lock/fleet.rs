@@ -2,7 +2,8 @@
 //! claim. Nothing is revoked, for the work would go on beside others. A holder that never reads the mark loses the
 //! claim within 15 s.
 
-use beadlock_checker::internal::{audit::Event, escape::escaped};
+use beadlock_base::escape::escaped;
+use beadlock_core::audit::Event;
 use beadlock_fleet::{Evicted, Fleet, SeenClaim};
 use serde_json::{Value, json};
 

@@ -17,7 +17,7 @@ mod steps;
 
 use std::{ffi::OsString, path::PathBuf};
 
-use beadlock_checker::internal::escape::is_harmless;
+use beadlock_base::escape::is_harmless;
 use clap::Args;
 
 use crate::error::{End, Replaced};

@@ -3,12 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
-use beadlock_checker::internal::{
-    FileKind, Gate, Gates, Look, OnDisk, dialect::StartedAt, escape::escaped, escape::escaped_path,
-    facts, look, obstacle::Obstacle, process,
+use beadlock_base::{
+    escape::{escaped, escaped_path},
+    filesystem::FileKind,
+    process,
 };
-use beadlock_checker::{Options, Reason, Verdict};
+use beadlock_core::take::{Broken, Licence, Seen, Site};
+use beadlock_core::{Options, Reason, Verdict};
+use beadlock_core::{
+    dialect::StartedAt,
+    facts,
+    gate::Gate,
+    gates::Gates,
+    look::{Look, look},
+    obstacle::Obstacle,
+    on_disk::OnDisk,
+};
 use serde_json::{Value, json};
 
 #[cfg(feature = "fleet")]

@@ -7,9 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::{ffi::OsString, fmt, time::Duration};
 
-use beadlock_checker::internal::deadline::WorkDeadline;
-use beadlock_checker::internal::{OpenDirectory, audit::Event, sys};
-use beadlock_checker::{Cycle, Decision, Entered, Options};
+use beadlock_base::deadline::WorkDeadline;
+use beadlock_base::{opened::OpenDirectory, sys};
+use beadlock_core::audit::Event;
+use beadlock_core::{Cycle, Decision, Entered, Options};
 
 use super::{CycleClaim, say_entered, skipped};
 use crate::claim::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};

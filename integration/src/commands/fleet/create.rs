@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fmt, fs, io::Write, os::fd::AsFd};
 
-use beadlock_checker::internal::{duration::shown, escape::escaped_path, facts};
+use beadlock_base::{duration::shown, escape::escaped_path};
+use beadlock_core::facts;
 use beadlock_fleet::{Config, Created, Fleet, Kind, Places};
 use clap::Args;
 use serde_json::{Value, json};

@@ -1,7 +1,8 @@
 //! `beadlock fleet evict SESSION`: somebody's session is to end. It is marked, never revoked: the work under it may
 //! still run, and its owner ends that first.
 
-use beadlock_checker::internal::{escape::escaped, escape::is_harmless, facts};
+use beadlock_base::escape::{escaped, is_harmless};
+use beadlock_core::facts;
 use beadlock_fleet::{BrokenValue, Evicted, Fleet, Lease, SessionValue, Who};
 use clap::Args;
 use serde_json::{Value, json};

@@ -3,10 +3,13 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use beadlock_checker::internal::{
-    Look, escape::escaped, escape::escaped_path, facts, look, redirect::refuse_tracked_mark,
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::{Options, Verdict};
+use beadlock_core::{
+    facts,
+    look::{Look, look},
+    redirect::refuse_tracked_mark,
 };
-use beadlock_checker::{Options, Verdict};
 use beadlock_fleet::{Fleet, Mark, MemberValue, Name, SeenMember, Who, mark};
 use clap::Args;
 use serde_json::{Value, json};

@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 
-use beadlock_checker::internal::database::Directories;
-use beadlock_checker::internal::{database::Suggest, escape::escaped_path};
+use beadlock_base::escape::escaped_path;
+use beadlock_core::database::Directories;
+use beadlock_core::database::Suggest;
 use beadlock_fleet::{Fleet, Kind, MARK, mark};
 use clap::Args;
 use serde_json::{Value, json};

@@ -19,7 +19,7 @@ mod status;
 
 use std::ffi::OsStr;
 
-use beadlock_checker::internal::database::{Directories, Suggest};
+use beadlock_core::database::{Directories, Suggest};
 use clap::{Args, Subcommand};
 
 use crate::claim::target::Target;

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use beadlock_checker::internal::{dialect::StartedAt, duration::shown, escape::escaped, facts};
+use beadlock_base::{duration::shown, escape::escaped};
+use beadlock_core::{dialect::StartedAt, facts};
 use beadlock_fleet::{
     Config, Fleet, Lease, MemberValue, Name, Overview, Phase, RENEWAL_WATCH, SeenClaim, SeenMember,
     SeenSession, T,

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs, os::unix::fs::MetadataExt};
 
-use beadlock_checker::internal::facts::random_id;
+use beadlock_core::facts::random_id;
 
 use crate::claim::{nested, target::Target};
 use crate::error::Error;

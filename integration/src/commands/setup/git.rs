@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use beadlock_checker::internal::escape::escaped;
+use beadlock_base::escape::escaped;
 use clap::Args;
 use serde_json::{Value, json};
 

@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::internal::address::Address;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped;
+use beadlock_base::address::Address;
+use beadlock_base::duration::shown;
+use beadlock_base::escape::escaped;
 use serde_json::{Value, json};
 
 use crate::agent;

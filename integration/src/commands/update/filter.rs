@@ -10,7 +10,8 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::{ffi::OsString, fs::File, os::fd::AsFd, thread, time::Duration};
 
-use beadlock_checker::internal::{duration::shown, facts::random_id, sys::Waiting};
+use beadlock_base::{duration::shown, sys::Waiting};
+use beadlock_core::facts::random_id;
 use nix::sys::signal::Signal;
 
 use crate::claim::command::{Child, Command, Inheritance, has_terminal};

@@ -1,6 +1,6 @@
 //! The table of situations.
 
-use beadlock_checker::internal::OnDisk;
+use beadlock_core::on_disk::OnDisk;
 
 use super::*;
 

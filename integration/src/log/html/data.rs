@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use beadlock_checker::internal::escape::escaped;
+use beadlock_base::escape::escaped;
 use serde_json::{Map, Value, json};
 
 use super::HtmlDatabase;

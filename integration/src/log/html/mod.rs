@@ -8,7 +8,7 @@ mod data;
 
 use std::fmt::Write;
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 
 use self::data::HtmlRange;
 use super::parse::time::LogTime;
@@ -18,7 +18,7 @@ use super::timeline::repeats::RepeatedMessage;
 use crate::output::base64;
 use crate::output::table::{common_directory, short_name};
 use crate::words::counted;
-use beadlock_checker::internal::escape::escaped;
+use beadlock_base::escape::escaped;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -330,7 +330,7 @@ fn table(
 fn holders(timeline: &DatabaseTimeline) -> String {
     let shown = |length: Option<std::time::Duration>| {
         length
-            .map(beadlock_checker::internal::duration::shown)
+            .map(beadlock_base::duration::shown)
             .unwrap_or_default()
     };
     let all = timeline.holders.sorted();

@@ -1,7 +1,7 @@
 //! What a message means: the lines of the agent, and those of the original daemon, to the letter.
 
-use beadlock_checker::internal::agent_process::AgentProcess;
-use beadlock_checker::internal::log_line::{Event as Line, MARK, ORIGINAL_START};
+use beadlock_core::agent_process::AgentProcess;
+use beadlock_core::log_line::{Event as Line, MARK, ORIGINAL_START};
 use serde::Serialize;
 
 use super::line::{LockDetails, LogWriter};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use beadlock_checker::internal::log_line::{Event, ORIGINAL_START};
+use beadlock_core::log_line::{Event, ORIGINAL_START};
 use serde::Serialize;
 
 use super::slog;

@@ -12,9 +12,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::regular::CAREFULLY;
-use beadlock_checker::internal::system_words;
+use beadlock_base::error::system_words;
+use beadlock_base::escape::escaped_path;
+use beadlock_base::regular::CAREFULLY;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::error::{Code, Error};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use beadlock_checker::internal::facts;
+use beadlock_core::facts;
 use jiff::civil::{DateTime, date};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};

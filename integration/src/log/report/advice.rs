@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use beadlock_checker::internal::escape::{escaped, is_harmless};
-use beadlock_checker::internal::obstacle::Obstacle;
+use beadlock_base::escape::{escaped, is_harmless};
+use beadlock_core::obstacle::Obstacle;
 
 use super::{NextCommand, answer::AnswerContext};
 use crate::claim::explained::{in_container, see_on};

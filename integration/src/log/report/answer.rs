@@ -15,10 +15,10 @@ use crate::log::timeline::database::DatabaseTimeline;
 use crate::log::timeline::state::{ReportedState, SyncState};
 use crate::log::timeline::streak::{SkipCause, SkipStreak, SyncOutage};
 use crate::words::counted;
-use beadlock_checker::internal::agent_process::{AgentProcess, ProcessState};
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::log_line::Event as Line;
+use beadlock_base::duration::shown;
+use beadlock_base::escape::escaped;
+use beadlock_core::agent_process::{AgentProcess, ProcessState};
+use beadlock_core::log_line::Event as Line;
 
 /// A cycle may run so long without a line: the default timeout and its grace period.
 const CYCLE: Duration = Duration::from_secs(130);

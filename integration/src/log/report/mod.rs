@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use beadlock_checker::internal::escape::escaped_path;
+use beadlock_base::escape::escaped_path;
 use serde::Serialize;
 
 use super::here::LockHere;

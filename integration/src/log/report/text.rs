@@ -1,8 +1,8 @@
 //! The report for people: the answers, then the tables. Lines fit into a terminal where names and commands allow it.
 
-use beadlock_checker::internal::agent_process::ProcessState;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_base::duration::shown;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::agent_process::ProcessState;
 
 use super::page::Page;
 use super::{LogAnswer, LogReport, STATES};

@@ -1,6 +1,6 @@
 //! The daemons that wrote a log: their starts, their stops, and the stops that are missing.
 
-use beadlock_checker::internal::agent_process::{AgentProcess, ProcessState};
+use beadlock_core::agent_process::{AgentProcess, ProcessState};
 use serde::{Serialize, Serializer};
 
 use crate::log::parse::{event::DaemonId, line::LogWriter, time::LogTime};

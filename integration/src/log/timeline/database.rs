@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::log_line::Event as Line;
+use beadlock_core::log_line::Event as Line;
 
 use super::rhythm::{CycleRhythm, GapKind};
 use super::spans::{CycleEnd, LogSpans, MarkKind};

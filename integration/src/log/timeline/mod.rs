@@ -23,8 +23,9 @@ pub mod streak;
 
 use std::collections::HashMap;
 
-use beadlock_checker::internal::log_line::MARK;
-use beadlock_checker::internal::{escape::escaped, facts};
+use beadlock_base::escape::escaped;
+use beadlock_core::facts;
+use beadlock_core::log_line::MARK;
 use serde::Serialize;
 
 use super::parse::event::DaemonEvent;

@@ -3,7 +3,7 @@
 //!
 //! They are bounded. Of very many cycles two that ended alike become one run; of other spans the latest are kept.
 
-use beadlock_checker::internal::log_line::Event as Line;
+use beadlock_core::log_line::Event as Line;
 
 use super::streak::{PastStreak, SkipCause};
 use crate::log::parse::{event::StateReport, time::LogTime};

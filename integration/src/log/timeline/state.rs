@@ -1,6 +1,6 @@
 //! What the log reported last about a database: by its cycles, and by the agent's lines about its state.
 
-use beadlock_checker::internal::log_line::Event as Line;
+use beadlock_core::log_line::Event as Line;
 use serde::{Serialize, Serializer};
 
 use crate::log::parse::time::LogTime;

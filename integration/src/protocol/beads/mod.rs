@@ -5,10 +5,10 @@ mod help;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::Place;
-use beadlock_checker::internal::Look;
-use beadlock_checker::internal::database::{self, Database, Directories, NoDatabase, Suggest};
-use beadlock_checker::internal::target::{Scheme, Target as Parsed};
+use beadlock_core::Place;
+use beadlock_core::database::{self, Database, Directories, NoDatabase, Suggest};
+use beadlock_core::look::Look;
+use beadlock_core::target::{Scheme, Target as Parsed};
 
 use super::help::ProtocolHelp;
 use super::{Folder, Found, process};

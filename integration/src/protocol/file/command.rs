@@ -4,9 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 use std::{fmt, path::PathBuf};
 
-use beadlock_checker::internal::dialect::file::{Mode, WAIT};
-use beadlock_checker::internal::target::{Scheme, Target};
-use beadlock_checker::internal::{audit::Event, duration, escape::escaped_path};
+use beadlock_base::{duration, escape::escaped_path};
+use beadlock_core::audit::Event;
+use beadlock_core::dialect::file::{Mode, WAIT};
+use beadlock_core::target::{Scheme, Target};
 use clap::Args;
 use serde_json::{Value, json};
 

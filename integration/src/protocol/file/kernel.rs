@@ -5,9 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fs};
 
-use beadlock_checker::Verdict;
-use beadlock_checker::internal::audit::{Event, Outcome};
-use beadlock_checker::internal::{Gates, duration::shown, shared_file_system};
+use beadlock_base::{duration::shown, filesystem::shared_file_system};
+use beadlock_core::Verdict;
+use beadlock_core::audit::{Event, Outcome};
+use beadlock_core::gates::Gates;
 use serde_json::{Value, json};
 
 use super::{

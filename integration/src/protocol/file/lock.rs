@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs::File, path::Path};
 
-use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
-use beadlock_checker::internal::sys::process_id;
+use beadlock_base::sys::process_id;
+use beadlock_core::dialect::file::{LockId, Mode, WAIT};
 
 use super::blocked::{Blocked, Got, WaitTarget};
 use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};

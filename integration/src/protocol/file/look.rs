@@ -1,9 +1,9 @@
 //! Whether a process has a file locked, and which: what `check`, `status`, `list`, `break` and `wait` say of the lock.
 //! No lock file is made.
 
-use beadlock_checker::internal::dialect::file::{LockId, Mode, held};
-use beadlock_checker::internal::{GateHolder, Gates, flock_of};
-use beadlock_checker::{Reason, Verdict};
+use beadlock_core::dialect::file::{LockId, Mode, held};
+use beadlock_core::gates::{GateHolder, Gates, flock_of};
+use beadlock_core::{Reason, Verdict};
 use serde_json::{Value, json};
 
 use super::open::{LockFile, Patience, failed, named_inode};

@@ -20,8 +20,8 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use beadlock_checker::Place;
-use beadlock_checker::internal::{dialect::Record, target::Scheme};
+use beadlock_core::Place;
+use beadlock_core::{dialect::Record, target::Scheme};
 
 use super::help::{Offered, ProtocolHelp};
 use super::{Args, Folder, Found, Intended, beads::Acceptance};
@@ -33,7 +33,7 @@ use crate::{
     settings::wait::Wait,
 };
 
-pub use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
+pub use beadlock_core::dialect::file::{LockId, Mode, WAIT};
 
 pub use lock::{FileLock, Locking, take};
 pub use open::LockFile;

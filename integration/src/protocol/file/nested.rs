@@ -3,8 +3,9 @@
 
 use std::ffi::{OsStr, OsString};
 
-use beadlock_checker::internal::dialect::file::{LockId, Mode};
-use beadlock_checker::internal::{flock_of, process::Stat};
+use beadlock_base::process::Stat;
+use beadlock_core::dialect::file::{LockId, Mode};
+use beadlock_core::gates::flock_of;
 use nix::unistd::getppid;
 
 use super::{open::Inode, refused, target::FileTarget};

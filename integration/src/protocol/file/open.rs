@@ -3,9 +3,10 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fs::File, io, path::Path, thread::sleep, time::Duration};
 
-use beadlock_checker::internal::regular::CAREFULLY;
-use beadlock_checker::internal::sys::{Flock, flock, process_id};
-use beadlock_checker::internal::{closed, dialect::file::Mode, escape::escaped_path, system_words};
+use beadlock_base::regular::CAREFULLY;
+use beadlock_base::sys::{Flock, flock, process_id};
+use beadlock_base::{closed, error::system_words, escape::escaped_path};
+use beadlock_core::dialect::file::Mode;
 use nix::errno::Errno;
 use nix::fcntl::{self, OFlag};
 use nix::sys::stat::{Mode as Permissions, SFlag, fstat, lstat};

@@ -2,8 +2,8 @@
 
 use std::{io::Read, path::Path};
 
-use beadlock_checker::internal::dialect::file::{LockId, Mode};
-use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::dialect::file::{LockId, Mode};
 use serde::Serialize;
 use serde_json::Value;
 

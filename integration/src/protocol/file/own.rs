@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use beadlock_checker::internal::sys::process_id;
+use beadlock_base::sys::process_id;
 
 use super::open::Inode;
 

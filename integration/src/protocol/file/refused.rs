@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use beadlock_checker::internal::{GateHolder, Gates, dialect::file, escape::escaped_path};
+use beadlock_base::escape::escaped_path;
+use beadlock_core::{
+    dialect::file,
+    gates::{GateHolder, Gates},
+};
 
 use super::target::FileTarget;
 use crate::claim::explained::see;

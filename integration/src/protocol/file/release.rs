@@ -2,11 +2,10 @@
 
 use std::{os::fd::AsFd, time::Duration};
 
-use beadlock_checker::Verdict;
-use beadlock_checker::internal::process::Stat;
-use beadlock_checker::internal::{
-    Gates, dialect::file::LockId, escape::escaped, facts::boottime, sys::pidfd_open, system_words,
-};
+use beadlock_base::process::Stat;
+use beadlock_base::{deadline::boottime, error::system_words, escape::escaped, sys::pidfd_open};
+use beadlock_core::Verdict;
+use beadlock_core::{dialect::file::LockId, gates::Gates};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, SysconfVar, sysconf};

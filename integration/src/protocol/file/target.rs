@@ -5,8 +5,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io::ErrorKind, sync::Arc};
 
-use beadlock_checker::internal::dialect::file::{lock_of, locked_by};
-use beadlock_checker::internal::{closed, escape::escaped_path, system_words};
+use beadlock_base::{closed, error::system_words, escape::escaped_path};
+use beadlock_core::dialect::file::{lock_of, locked_by};
 use nix::sys::stat::{SFlag, lstat};
 
 use crate::claim::target::prefixed;

@@ -3,7 +3,7 @@
 
 use std::{io, sync::MutexGuard, time::Duration};
 
-use beadlock_checker::internal::sys::{Flock, process_id, range_lock};
+use beadlock_base::sys::{Flock, process_id, range_lock};
 
 use super::open::{LockFile, Patience, failed};
 use super::target::FileTarget;
@@ -72,7 +72,7 @@ mod tests {
     use std::fs::{self, File};
     use std::path::Path;
 
-    use beadlock_checker::internal::sys::process_id;
+    use beadlock_base::sys::process_id;
 
     use super::*;
 

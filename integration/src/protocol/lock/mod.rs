@@ -4,11 +4,14 @@ mod help;
 
 use std::path::Path;
 
-use beadlock_checker::internal::{
-    FileKind, Look, database::NoDatabase, dialect::beads::Content, dialect::lock,
-    escape::escaped_path, target::Scheme,
+use beadlock_base::{escape::escaped_path, filesystem::FileKind};
+use beadlock_core::{Place, Verdict};
+use beadlock_core::{
+    database::NoDatabase,
+    dialect::{beads::Content, lock},
+    look::Look,
+    target::Scheme,
 };
-use beadlock_checker::{Place, Verdict};
 
 use super::help::{Offered, ProtocolHelp};
 use super::{Folder, Found, beads::Acceptance, process};

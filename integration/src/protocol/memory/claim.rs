@@ -2,11 +2,12 @@
 
 use std::{fs, time::Duration};
 
-use beadlock_checker::internal::dialect::memory::{Limits, UNKNOWN};
-use beadlock_checker::internal::escape::{escaped_path, is_harmless};
-use beadlock_checker::internal::facts::{hostname, now};
-use beadlock_checker::internal::{dialect::memory, duration, look, system_words};
-use beadlock_checker::{Options, Verdict};
+use beadlock_base::escape::{escaped_path, is_harmless};
+use beadlock_base::{duration, error::system_words};
+use beadlock_core::dialect::memory::{Limits, UNKNOWN};
+use beadlock_core::facts::{hostname, now};
+use beadlock_core::{Options, Verdict};
+use beadlock_core::{dialect::memory, look::look};
 use clap::Args;
 
 use crate::error::{Code, Error};

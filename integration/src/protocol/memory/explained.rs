@@ -1,8 +1,9 @@
 //! What `status` explains of the lock of a directory: its process and its age. A missing field is not evidence.
 
-use beadlock_checker::Reason;
-use beadlock_checker::internal::dialect::memory::{self, Record, UNREFRESHED};
-use beadlock_checker::internal::{dialect::facts::Liveness, duration::shown, escape::escaped};
+use beadlock_base::{duration::shown, escape::escaped};
+use beadlock_core::Reason;
+use beadlock_core::dialect::facts::Liveness;
+use beadlock_core::dialect::memory::{self, Record, UNREFRESHED};
 use serde_json::json;
 
 use crate::claim::explained::{Explained, Inspected, NextCommand, kill_words, millis, since};

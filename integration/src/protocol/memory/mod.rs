@@ -8,12 +8,12 @@ pub mod status;
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, time::Duration};
 
-use beadlock_checker::internal::dialect::{Record, memory};
-use beadlock_checker::internal::{
-    Look, database::NoDatabase, dialect::facts::Facts, escape::escaped, shared_file_system,
-    take::Held, target::Scheme,
+use beadlock_base::{escape::escaped, filesystem::shared_file_system};
+use beadlock_core::dialect::{Record, memory};
+use beadlock_core::{Options, Place, Removed};
+use beadlock_core::{
+    database::NoDatabase, dialect::facts::Facts, look::Look, take::Held, target::Scheme,
 };
-use beadlock_checker::{Options, Place, Removed};
 
 use super::help::ProtocolHelp;
 use super::{Args, Folder, Found, Intended, beads::Acceptance};

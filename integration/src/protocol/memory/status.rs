@@ -1,8 +1,9 @@
 //! The status of the lock of a directory as its document has it, key by key.
 
-use beadlock_checker::internal::dialect::memory::{self, Limits, Record};
-use beadlock_checker::internal::{Look, escape::escaped_path, look};
-use beadlock_checker::{Options, Verdict};
+use beadlock_base::escape::escaped_path;
+use beadlock_core::dialect::memory::{self, Limits, Record};
+use beadlock_core::look::{Look, look};
+use beadlock_core::{Options, Verdict};
 use serde::Serialize;
 
 use crate::error::{Code, Error};

@@ -1,9 +1,9 @@
 //! What `status` explains of a lock whose process is judged: what the process is now, and what to type next.
 
-use beadlock_checker::internal::facts::{Facts, Liveness};
-use beadlock_checker::internal::{
-    Member, Zombie, dialect::beads::Record, escape::escaped, process,
-};
+use beadlock_base::process::Liveness;
+use beadlock_base::{escape::escaped, namespace::Member, process};
+use beadlock_core::facts::Facts;
+use beadlock_core::{dialect::beads::Record, zombie::Zombie};
 
 use super::situation::{self, Asked, Here, Inside, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, in_container};

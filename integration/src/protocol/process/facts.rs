@@ -1,6 +1,6 @@
 //! What speaks for the verdict about a lock whose process is judged.
 
-use beadlock_checker::internal::{escape::escaped, facts::Liveness};
+use beadlock_base::{escape::escaped, process::Liveness};
 use serde_json::{Value, json};
 
 use super::explained::Inquiry;

@@ -6,9 +6,9 @@ mod situation;
 #[cfg(test)]
 mod tests;
 
-use beadlock_checker::Verdict;
-use beadlock_checker::internal::dialect::{Record, Rejected, beads};
-use beadlock_checker::internal::{Look, facts::Facts};
+use beadlock_core::Verdict;
+use beadlock_core::dialect::{Record, Rejected, beads};
+use beadlock_core::{facts::Facts, look::Look};
 
 pub use explained::explain;
 

@@ -1,9 +1,11 @@
 //! Which situation a lock is in whose process is judged: one pure judgement. The verdict says what a daemon does; the
 //! situation says what a person is looking at.
 
-use beadlock_checker::internal::facts::{Facts, Liveness};
-use beadlock_checker::internal::{Member, dialect::beads};
-use beadlock_checker::{Reason, Verdict};
+use beadlock_base::namespace::Member;
+use beadlock_base::process::Liveness;
+use beadlock_core::dialect::beads;
+use beadlock_core::facts::Facts;
+use beadlock_core::{Reason, Verdict};
 
 use super::TICK;
 

@@ -2,9 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use beadlock_checker::internal::dialect::beads::{Mark, Record, judge};
-use beadlock_checker::internal::facts::{Facts, Ids, Liveness, Proof};
-use beadlock_checker::internal::{Member, dialect::StartedAt};
+use beadlock_base::namespace::Member;
+use beadlock_base::process::Liveness;
+use beadlock_core::dialect::StartedAt;
+use beadlock_core::dialect::beads::{Mark, Record, judge};
+use beadlock_core::facts::{Facts, Ids, Proof};
 
 use super::situation::{self, Asked, Here, Inside, Situation};
 

@@ -11,10 +11,10 @@
 use std::path::{Path, PathBuf};
 use std::{io, time::Duration};
 
-use beadlock_checker::Removed;
-use beadlock_checker::internal::audit::{Lines, Outcome, cut};
-use beadlock_checker::internal::dialect::tower::{Record, StartedAt};
-use beadlock_checker::internal::{dialect::Record as LockRecord, facts};
+use beadlock_core::Removed;
+use beadlock_core::audit::{Lines, Outcome, cut};
+use beadlock_core::dialect::tower::{Record, StartedAt};
+use beadlock_core::{dialect::Record as LockRecord, facts};
 use serde_json::{Value, json};
 
 use super::fields::user_name;

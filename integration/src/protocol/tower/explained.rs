@@ -1,7 +1,8 @@
 //! What `status` explains of a named lock: its holder's heartbeats. Host and PID are told to people: neither is asked.
 
-use beadlock_checker::Reason;
-use beadlock_checker::internal::{dialect::tower::silence, escape::escaped};
+use beadlock_base::escape::escaped;
+use beadlock_core::Reason;
+use beadlock_core::dialect::tower::silence;
 use serde_json::json;
 
 use super::Tower;

@@ -1,9 +1,8 @@
 //! What a named lock is to say, and whether there is to be one: what was typed, over the intent, over the defaults.
 
-use beadlock_checker::internal::dialect::tower::{
-    DEFAULT_TTL, LockName, Record, request_id_is_fit,
-};
-use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped, facts};
+use beadlock_base::escape::escaped;
+use beadlock_core::dialect::tower::{DEFAULT_TTL, LockName, Record, request_id_is_fit};
+use beadlock_core::{dialect::beads::holder_name_is_fit, facts};
 use serde_json::{Map, Value};
 
 use super::intent::{Intent, IntentMode, Params};

@@ -15,9 +15,9 @@
 use std::io;
 use std::{collections::BTreeMap, path::Path};
 
-use beadlock_checker::internal::dialect::tower::LockName;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::regular::{self, Links};
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::regular::{self, Links};
+use beadlock_core::dialect::tower::LockName;
 use clap::ValueEnum;
 
 use super::yaml::{Wrong, YamlEntry, YamlValue, entries};

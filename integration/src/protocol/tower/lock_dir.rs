@@ -6,9 +6,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeSet, ffi::OsStr, io, os::unix::ffi::OsStrExt};
 
-use beadlock_checker::internal::dialect::tower::{DEFAULT_DIR, LockName};
-use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::{system_words, target::Scheme};
+use beadlock_base::error::system_words;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::dialect::tower::{DEFAULT_DIR, LockName};
+use beadlock_core::target::Scheme;
 
 use super::target;
 use crate::settings::environment::{Environment, LOCK_DIR};

@@ -14,12 +14,17 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{os::unix::ffi::OsStrExt, time::Duration};
 
-use beadlock_checker::internal::dialect::tower::{self, LockName};
-use beadlock_checker::internal::{
-    Look, database::NoDatabase, dialect::Record, dialect::facts::Facts, escape::escaped_path,
-    facts, look, take::Held, target::Scheme,
+use beadlock_base::escape::escaped_path;
+use beadlock_core::dialect::tower::{self, LockName};
+use beadlock_core::{Options, Place, Reason};
+use beadlock_core::{
+    database::NoDatabase,
+    dialect::{Record, facts::Facts},
+    facts,
+    look::{Look, look},
+    take::Held,
+    target::Scheme,
 };
-use beadlock_checker::{Options, Place, Reason};
 use serde_json::Value;
 
 use super::help::{Offered, ProtocolHelp};

@@ -1,6 +1,6 @@
 //! What the fleet of a database says of it, for commands that look.
 
-use beadlock_checker::internal::escape::escaped;
+use beadlock_base::escape::escaped;
 use beadlock_fleet::{Fleet, SeenClaim};
 use serde_json::{Value, json};
 

@@ -14,9 +14,8 @@ mod watch;
 
 use std::{cell::OnceCell, ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
-use beadlock_checker::internal::{
-    audit::Event, deadline::WorkDeadline, duration::shown, escape::escaped, facts,
-};
+use beadlock_base::{deadline::WorkDeadline, duration::shown, escape::escaped};
+use beadlock_core::{audit::Event, facts};
 use beadlock_fleet::{ClaimRequest, Config, FleetClaim, Mark, Name, Who, mark};
 
 use crate::claim::attendant::{Attending, Stopped};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::{audit::Event, deadline::WorkDeadline, duration::shown, facts};
-use beadlock_checker::{Cycle, Decision};
+use beadlock_base::{deadline::WorkDeadline, duration::shown};
+use beadlock_core::{Cycle, Decision};
+use beadlock_core::{audit::Event, facts};
 use beadlock_fleet::{FleetAgent, Mark, Name, Refusal, Who, mark};
 
 use super::watch::{FleetSession, FleetWatch};

@@ -2,7 +2,8 @@
 
 use std::{fmt, time::Duration, time::Instant};
 
-use beadlock_checker::internal::{duration::shown, escape::escaped, facts};
+use beadlock_base::{duration::shown, escape::escaped};
+use beadlock_core::facts;
 use beadlock_fleet::{AgentSeen, ClaimState, ClaimValue, FleetClaim, HeldClaim, Name};
 
 use crate::claim::attendant::{Attendant, Attending, NOTICE_AFTER, Stopped, TICK, Waited};

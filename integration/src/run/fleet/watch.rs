@@ -7,8 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fmt, io, time::Duration};
 
-use beadlock_checker::internal::deadline::{BootTimer, WorkDeadline};
-use beadlock_checker::internal::facts::boottime;
+use beadlock_base::deadline::boottime;
+use beadlock_base::deadline::{BootTimer, WorkDeadline};
 use beadlock_fleet::{Deadlines, FleetAgent, FleetClaim, Permit, Standing};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
@@ -197,6 +197,6 @@ fn silent(deadlines: Deadlines) -> String {
     let since = boottime().saturating_sub(deadlines.renewed);
     format!(
         "the session was not renewed for {}",
-        beadlock_checker::internal::duration::shown(since)
+        beadlock_base::duration::shown(since)
     )
 }

@@ -1,5 +1,5 @@
 use super::*;
-use beadlock_checker::internal::beside::helper_words;
+use beadlock_base::beside::helper_words;
 use std::os::unix::ffi::OsStringExt;
 
 fn words(request: &impl Serialize) -> Vec<OsString> {

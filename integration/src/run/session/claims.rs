@@ -3,7 +3,7 @@
 use std::time::Duration;
 use std::{ffi::CString, ffi::OsStr, ffi::OsString, os::unix::ffi::OsStringExt};
 
-use beadlock_checker::internal::duration::shown;
+use beadlock_base::duration::shown;
 
 use super::Claims;
 use crate::claim::{

@@ -5,8 +5,8 @@ use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use beadlock_checker::internal::deadline::{BootTimer, Demand, WorkDeadline};
-use beadlock_checker::internal::facts::boottime;
+use beadlock_base::deadline::boottime;
+use beadlock_base::deadline::{BootTimer, Demand, WorkDeadline};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::{errno::Errno, unistd::read};
 

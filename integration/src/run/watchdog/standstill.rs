@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::process::Stat;
+use beadlock_base::process::Stat;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

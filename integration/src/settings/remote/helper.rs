@@ -10,10 +10,11 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-use beadlock_checker::internal::beside::{has_said_so_within, helper, say_so, stand_apart};
-use beadlock_checker::internal::database::{Database, Environment, REDIRECT};
-use beadlock_checker::internal::regular::{self, Links};
-use beadlock_checker::internal::{Names, shared_file_system};
+use beadlock_base::beside::{has_said_so_within, helper, say_so, stand_apart};
+use beadlock_base::filesystem::shared_file_system;
+use beadlock_base::regular::{self, Links};
+use beadlock_core::database::{Database, Environment, REDIRECT};
+use beadlock_core::place::Names;
 use nix::{sys::prctl::set_pdeathsig, sys::signal::Signal};
 
 use super::Lookup;

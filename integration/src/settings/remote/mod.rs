@@ -20,10 +20,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, ffi::OsString, fs};
 
-use beadlock_checker::internal::{
-    database::REDIRECT, duration::shown, escape::escaped, escape::escaped_path, mounts::Mounts,
-    shell::Part, shell::to_type,
+use beadlock_base::{
+    duration::shown,
+    escape::{escaped, escaped_path},
+    mounts::Mounts,
+    shell::{Part, to_type},
 };
+use beadlock_core::database::REDIRECT;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Ended, Running, Scene, children, is_inside, lives, this_host, until};
 use nix::libc;
 use nix::sys::signal::{Signal, kill};

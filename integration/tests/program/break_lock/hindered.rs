@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Ended, Running, as_nobody, dead_pid, shell_lock_text, this_host, until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock::run::request::HelperRequest;
-use beadlock_checker::internal::process::{self, Stat};
+use beadlock_base::process::{self, Stat};
 use beadlock_testkit::{Running, lives, process_is_gone, until};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Running, lives, until};
 
 /// Works until it is told to end.

@@ -151,7 +151,7 @@ fn no_line_is_too_long_too_wild_or_too_torn() {
         ended
             .out
             .chars()
-            .all(|c| c == '\n' || beadlock_checker::internal::escape::is_harmless(c)),
+            .all(|c| c == '\n' || beadlock_base::escape::is_harmless(c)),
         "{ended:?}"
     );
     let first = ended.out.lines().next().unwrap();

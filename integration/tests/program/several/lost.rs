@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Ended, Running, Scene, shell_lock_text, until};
 use nix::sys::signal::Signal;
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Ctrl-C: the command has it already, and so it is not passed on; a command that dies of it dies as it would alone.
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Ended, Scene, has_program, lives, process_is_gone, this_host};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

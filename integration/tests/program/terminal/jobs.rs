@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use beadlock_checker::internal::Gate;
+use beadlock_core::gate::Gate;
 use beadlock_testkit::{Scene, has_program};
 
 use super::{BEADLOCK, Terminal, pid_in, program, state};

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use beadlock_checker::internal::is_process_alive;
 use beadlock_checker::{Decision, Skip, should_skip_database};
+use beadlock_core::facts::is_process_alive;
 use beadlock_tests::{Scene, dead_pid, this_host};
 
 const ELSEWHERE: &str = "elsewhere.example";

@@ -4,8 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The packages, and the folder of each.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 10] = [
+    ("beadlock-base", "checker/base"),
     ("beadlock-checker", "checker"),
+    ("beadlock-core", "checker/core"),
     ("beadlock-records", "checker/records"),
     ("beadlock", "integration"),
     ("beadlock-agent", "agent"),
@@ -136,7 +138,7 @@ mod tests {
     #[test]
     fn a_name_is_written_as_it_was_read() {
         for text in [
-            "beadlock-checker lib dialect::tower::judge::tests::fresh",
+            "beadlock-core lib dialect::tower::judge::tests::fresh",
             "beadlock tests/tower hold::a_2",
             "beadlock-tests tests/docs top_level",
             "integration/shell/tests/lock-manager.bats: release: a missing lock is a warning",

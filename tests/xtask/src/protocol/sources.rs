@@ -147,23 +147,29 @@ mod tests {
         let top = tempfile::tempdir().expect("a directory");
         let test = |name: &str| format!("#[test]\nfn {name}() {{\n}}\n");
         for (file, text) in [
-            ("checker/src/lib.rs", "pub mod dialect;\n".to_owned()),
-            ("checker/src/dialect/mod.rs", "pub mod tower;\n".to_owned()),
+            ("checker/core/src/lib.rs", "pub mod dialect;\n".to_owned()),
             (
-                "checker/src/dialect/tower/mod.rs",
+                "checker/core/src/dialect/mod.rs",
+                "pub mod tower;\n".to_owned(),
+            ),
+            (
+                "checker/core/src/dialect/tower/mod.rs",
                 "mod judge;\nmod name;\n".to_owned(),
             ),
             (
-                "checker/src/dialect/tower/judge.rs",
+                "checker/core/src/dialect/tower/judge.rs",
                 format!("#[cfg(test)]\nmod tests {{\n{}}}\n", test("fresh")),
             ),
             (
-                "checker/src/dialect/tower/name.rs",
+                "checker/core/src/dialect/tower/name.rs",
                 "#[cfg(test)]\nmod tests;\n".to_owned(),
             ),
-            ("checker/src/dialect/tower/name/tests.rs", test("short")),
             (
-                "checker/src/dialect/tower/loose.rs",
+                "checker/core/src/dialect/tower/name/tests.rs",
+                test("short"),
+            ),
+            (
+                "checker/core/src/dialect/tower/loose.rs",
                 test("compiled_by_nobody"),
             ),
             ("checker/tests/tower.rs", test("stolen")),
@@ -222,8 +228,8 @@ mod tests {
     fn a_test_is_found_wherever_modules_may_be() {
         let top = checkout();
         for text in [
-            "beadlock-checker lib dialect::tower::judge::tests::fresh",
-            "beadlock-checker lib dialect::tower::name::tests::short",
+            "beadlock-core lib dialect::tower::judge::tests::fresh",
+            "beadlock-core lib dialect::tower::name::tests::short",
             "beadlock-checker tests/tower stolen",
             "beadlock tests/tower hold::now",
             "beadlock-tests tests/conformance tower::stale",
@@ -239,17 +245,14 @@ mod tests {
         let top = checkout();
         for (text, said) in [
             (
-                "beadlock-checker lib dialect::tower::judge::tests::stale",
+                "beadlock-core lib dialect::tower::judge::tests::stale",
                 "no test stale",
             ),
             (
-                "beadlock-checker lib dialect::tower::loose::compiled_by_nobody",
+                "beadlock-core lib dialect::tower::loose::compiled_by_nobody",
                 "no mod loose",
             ),
-            (
-                "beadlock-checker lib dialect::beads::tests::a",
-                "no mod beads",
-            ),
+            ("beadlock-core lib dialect::beads::tests::a", "no mod beads"),
             (
                 "beadlock-checker tests/tower stole",
                 "no test stole that runs in checker/tests/tower.rs",

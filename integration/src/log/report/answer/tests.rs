@@ -1,6 +1,6 @@
 //! The answer for each possible end of a log.
 
-use beadlock_checker::internal::escape::is_harmless;
+use beadlock_base::escape::is_harmless;
 
 use super::*;
 use crate::log::timeline::LogTimeline;

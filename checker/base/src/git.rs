@@ -1,0 +1,306 @@
+//! Questions to the `git` program: whether it tracks a file, and what its configuration and attributes say.
+//!
+//! The answers come from the index and from files, and git starts no program for them: no file system monitor, no
+//! transport, no hook. A directory that merely looks like a repository is not taken for one. A git that does not answer in
+//! 5 s is ended, and a git that fails has not said no.
+
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::{
+    ffi::OsStr, ffi::OsString, fs::File, io, io::Read, os::fd::AsFd, os::fd::OwnedFd,
+    os::unix::ffi::OsStrExt,
+};
+use std::{os::unix::process::CommandExt, path::Path, thread, time::Duration, time::Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::{
+    fcntl::FcntlArg, fcntl::OFlag, fcntl::fcntl, sys::signal::Signal, sys::signal::kill,
+    unistd::Pid,
+};
+
+use crate::{children::starting, duration::shown, error::system_words, escape::escaped, sys};
+
+/// Variables that make git work on another repository, index or working tree than those of its working directory.
+pub const MISLEADING: [&str; 17] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_INDEX_FILE",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NAMESPACE",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
+/// For how long an answer is waited for. It takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is kept of each stream; the rest is read and thrown away.
+const KEPT: usize = 64 * 1024;
+
+/// Whether git tracks a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tracked {
+    /// It does not, or there is no repository, or no git.
+    No,
+    /// It does.
+    Yes,
+    /// Git did not say, and why.
+    Unknown(String),
+}
+
+/// Whether git tracks the file `path`, relative to `dir`, in upper or lower case: a file system may see both as one.
+pub fn tracks(dir: &Path, path: &Path) -> Tracked {
+    tracks_within(PATIENCE, dir, path)
+}
+
+fn tracks_within(patience: Duration, dir: &Path, path: &Path) -> Tracked {
+    let mut spec = OsString::from(":(icase,literal)");
+    spec.push(path);
+    let words = ["ls-files".into(), "-z".into(), "--".into(), spec];
+    match ask_within(patience, dir, words) {
+        Asked::NoGit => Tracked::No,
+        Asked::Answered(answer) => answer.judged(path),
+        Asked::Unanswered(why) => Tracked::Unknown(why),
+    }
+}
+
+/// What came of a question.
+#[derive(Debug)]
+pub enum Asked {
+    /// There is no git here.
+    NoGit,
+    /// It has ended.
+    Answered(Answer),
+    /// It did not answer in time, or could not be started, and why.
+    Unanswered(String),
+}
+
+/// Has git do what `words` say in `dir`. They must be a command for which it starts no other program. Of each stream
+/// 64 KiB are kept.
+pub fn ask<S: AsRef<OsStr>>(dir: &Path, words: impl IntoIterator<Item = S>) -> Asked {
+    ask_within(PATIENCE, dir, words)
+}
+
+fn ask_within<S: AsRef<OsStr>>(
+    patience: Duration,
+    dir: &Path,
+    words: impl IntoIterator<Item = S>,
+) -> Asked {
+    let mut command = question(dir, words);
+    let (mut child, kept) = match starting(|| command.spawn(), Child::id) {
+        Ok(started) => started,
+        // The directory is there, so what is missing is the program.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => {
+            return Asked::NoGit;
+        }
+        Err(error) => return Asked::Unanswered(system_words(&error)),
+    };
+    match hear(&mut child, patience) {
+        Ok(answer) => Asked::Answered(answer),
+        Err(why) => {
+            // With what it has started: its group is its own.
+            let _ = kill(Pid::from_raw(-child.id().cast_signed()), Signal::SIGKILL);
+            // One that hangs in a file system ends when that answers; it is not waited for.
+            let _ = thread::Builder::new().spawn(move || (child.wait(), kept));
+            Asked::Unanswered(why)
+        }
+    }
+}
+
+fn question<S: AsRef<OsStr>>(dir: &Path, words: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new("git");
+    for name in MISLEADING.iter().chain(&["GIT_CEILING_DIRECTORIES"]) {
+        command.env_remove(name);
+    }
+    command
+        .env("LC_ALL", "C")
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_TERMINAL_PROMPT", "0");
+    // Where objects are missing, they stay missing: to fetch them git would start what its configuration names.
+    command
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_ALLOW_PROTOCOL", "none");
+    command.env("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1");
+    command.args([
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "safe.bareRepository=explicit",
+    ]);
+    command.args(words).current_dir(dir);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    sys::end_with_this_thread(&mut command);
+    command
+}
+
+/// What git has said.
+#[derive(Debug)]
+pub struct Answer {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// The begin of its standard output.
+    pub stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Answer {
+    /// Its error in one line, which is untrusted and escaped; how it ended where it said nothing.
+    pub fn error(&self) -> String {
+        let said = String::from_utf8_lossy(&self.stderr);
+        let line = said
+            .lines()
+            .find_map(|line| line.strip_prefix("fatal: "))
+            .or(said.lines().next());
+        line.map_or_else(|| self.status.to_string(), |line| escaped(line).to_string())
+    }
+
+    fn judged(&self, path: &Path) -> Tracked {
+        let path = path.as_os_str().as_bytes();
+        // What lies below a directory of that name is listed, too.
+        if self
+            .stdout
+            .split(|byte| *byte == 0)
+            .any(|listed| listed.eq_ignore_ascii_case(path))
+        {
+            return Tracked::Yes;
+        }
+        if self.status.success() {
+            return Tracked::No;
+        }
+        let error = self.error();
+        // With a path instead of the parenthesis, there is one that does not work.
+        match error.starts_with("not a git repository (or any") {
+            true => Tracked::No,
+            false => Tracked::Unknown(error),
+        }
+    }
+}
+
+/// Reads both streams to the end of the child. Without a thread: `hold` forks next, and threads must not be there then.
+fn hear(child: &mut Child, patience: Duration) -> Result<Answer, String> {
+    let failed = |error: io::Error| system_words(&error);
+    let streams = [
+        child.stdout.take().map(OwnedFd::from),
+        child.stderr.take().map(OwnedFd::from),
+    ];
+    let mut streams = streams.map(|stream| stream.map(Stream::new));
+    let begun = Instant::now();
+    loop {
+        let ended = child.try_wait().map_err(failed)?;
+        // Both, whatever the first one is at.
+        let read = |all: bool, stream: &mut Stream| stream.read_what_is_there() && all;
+        let is_at_end = streams.iter_mut().flatten().fold(true, read);
+        if let Some(status) = ended {
+            let [stdout, stderr] =
+                streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
+            return Ok(Answer {
+                status,
+                stdout,
+                stderr,
+            });
+        }
+        if begun.elapsed() >= patience {
+            return Err(format!("it took longer than {}", shown(patience)));
+        }
+        if is_at_end {
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        }
+        let open = streams.iter().flatten().filter(|stream| !stream.is_at_end);
+        let mut open: Vec<_> = open
+            .map(|stream| PollFd::new(stream.file.as_fd(), PollFlags::POLLIN))
+            .collect();
+        let _ = poll(&mut open, PollTimeout::from(20_u8));
+    }
+}
+
+struct Stream {
+    file: File,
+    bytes: Vec<u8>,
+    is_at_end: bool,
+}
+
+impl Stream {
+    fn new(stream: OwnedFd) -> Self {
+        // Should that fail, it is not read: a question without an answer.
+        let is_at_end = fcntl(&stream, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_err();
+        Self {
+            file: File::from(stream),
+            bytes: Vec::new(),
+            is_at_end,
+        }
+    }
+
+    fn read_what_is_there(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        while !self.is_at_end {
+            match self.file.read(&mut buffer) {
+                Ok(0) => self.is_at_end = true,
+                Ok(read) => {
+                    let room = KEPT.saturating_sub(self.bytes.len());
+                    self.bytes.extend_from_slice(&buffer[..read.min(room)]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => self.is_at_end = true,
+            }
+        }
+        self.is_at_end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    fn answer(code: i32, stdout: &[u8], stderr: &[u8]) -> Tracked {
+        let status = ExitStatus::from_raw(code << 8);
+        Answer {
+            status,
+            stdout: stdout.to_vec(),
+            stderr: stderr.to_vec(),
+        }
+        .judged(Path::new(".beads"))
+    }
+
+    #[test]
+    fn only_a_clear_no_is_one() {
+        let nowhere = b"fatal: not a git repository (or any of the parent directories): .git\n";
+        assert_eq!(answer(0, b"", b"warning: x\n"), Tracked::No);
+        assert_eq!(
+            answer(0, b".beads/x\0", b""),
+            Tracked::No,
+            "what lies below"
+        );
+        assert_eq!(answer(0, b".Beads\0", b""), Tracked::Yes);
+        assert_eq!(answer(128, b"", nowhere), Tracked::No);
+        for (said, why) in [
+            (
+                &b"fatal: not a git repository: /nowhere\n"[..],
+                "not a git repository: /nowhere",
+            ),
+            (
+                b"hint: x\nfatal: detected dubious ownership\n",
+                "detected dubious ownership",
+            ),
+            (b"git: not found\n", "git: not found"),
+            (b"", "exit status: 1"),
+        ] {
+            assert_eq!(answer(1, b"", said), Tracked::Unknown(why.to_owned()));
+        }
+    }
+}

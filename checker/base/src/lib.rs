@@ -1,0 +1,35 @@
+//! What knows no lock: processes, files, clocks, git and the words of the system.
+//!
+//! The crates of beadlock share it and pin it with `=`. It makes no promise to anybody else: a daemon uses
+//! `beadlock-checker`, and a program that claims uses `beadlock`.
+//!
+//! Linux alone: the sources do not compile elsewhere.
+
+#![cfg_attr(
+    test,
+    allow(clippy::too_many_lines, reason = "a table of cases is one piece")
+)]
+
+#[macro_use]
+mod words;
+
+pub mod address;
+pub mod beside;
+pub mod children;
+pub mod closed;
+pub mod deadline;
+pub mod duration;
+pub mod error;
+pub mod escape;
+pub mod filesystem;
+pub mod git;
+pub mod mounts;
+pub mod namespace;
+pub mod opened;
+pub mod process;
+pub mod regular;
+pub mod secrets;
+pub mod shell;
+pub mod sys;
+
+pub use error::{Error, Result};

@@ -1,0 +1,311 @@
+//! Processes: whether one lives, and what `/proc` says of it.
+//!
+//! `kill(pid, 0)`: success or EPERM is alive, ESRCH is gone, anything else unknown, and unknown is alive. No
+//! signal is ever sent from here.
+
+use std::fs;
+
+use nix::{errno::Errno, sys::signal::kill, sys::signal::killpg, unistd::Pid};
+
+use crate::beside;
+
+/// Whether a process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// `kill(pid, 0)` succeeded.
+    Alive,
+    /// EPERM: it lives, and belongs to someone else.
+    NotPermitted,
+    /// ESRCH: there is no such process.
+    Gone,
+    /// Any other answer, or a PID that cannot be asked; counts as alive.
+    Unknown,
+    /// Another host's process, or another namespace's.
+    NotAsked,
+}
+
+/// Whether the process lives in this PID namespace. A PID outside 1 to 2^31-1 is not asked: [`Liveness::Unknown`].
+pub fn probe(pid: i64) -> Liveness {
+    let Ok(pid @ 1..) = i32::try_from(pid) else {
+        return Liveness::Unknown;
+    };
+    match kill(Pid::from_raw(pid), None) {
+        Ok(()) => Liveness::Alive,
+        Err(Errno::EPERM) => Liveness::NotPermitted,
+        Err(Errno::ESRCH) => Liveness::Gone,
+        Err(_) => Liveness::Unknown,
+    }
+}
+
+/// What `/proc/PID/stat` says (Linux).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// The process.
+    pub pid: i32,
+    /// `R`, `S`, `D`, `Z` …
+    pub state: char,
+    /// Its parent.
+    pub ppid: i32,
+    /// Its process group.
+    pub pgrp: i32,
+    /// Its session.
+    pub session: i32,
+    /// Its controlling terminal; 0 where it has none.
+    pub terminal: i32,
+    /// When it started, in clock ticks after boot.
+    pub start_ticks: u64,
+    /// Where its stack begins; 0 or 1 where that is not to be seen.
+    start_stack: u64,
+}
+
+impl Stat {
+    /// Of one process; `None` when it is gone or unreadable.
+    pub fn read(pid: i32) -> Option<Self> {
+        Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// The name in parentheses may hold anything, also `)`: everything counts from the last one.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        let line = String::from_utf8_lossy(line);
+        let (pid, rest) = line.split_once(' ')?;
+        let fields: Vec<&str> = rest
+            .get(rest.rfind(')')? + 1..)?
+            .split_ascii_whitespace()
+            .collect();
+        Some(Self {
+            pid: pid.parse().ok()?,
+            state: fields.first()?.chars().next()?,
+            ppid: fields.get(1)?.parse().ok()?,
+            pgrp: fields.get(2)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
+            terminal: fields.get(4)?.parse().ok()?,
+            start_ticks: fields.get(19)?.parse().ok()?,
+            start_stack: fields
+                .get(25)
+                .and_then(|field| field.parse().ok())
+                .unwrap_or_default(),
+        })
+    }
+
+    /// It stands still: it was stopped by a signal, or by a debugger.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+
+    /// Ended, and waiting only for its parent to ask how.
+    pub fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+/// Every process that `/proc` shows; one that ends meanwhile is left out.
+pub fn all() -> Vec<Stat> {
+    pids().filter_map(Stat::read).collect()
+}
+
+/// The children of the process `of`, theirs, and so on. Those that have ended and are not reaped are among them.
+pub fn descendants(of: i32) -> Vec<Stat> {
+    let (mut tree, mut parents, mut others) = (Vec::new(), vec![of], all());
+    while !parents.is_empty() {
+        let (found, rest): (Vec<Stat>, Vec<Stat>) = others
+            .into_iter()
+            .partition(|stat| parents.contains(&stat.ppid));
+        parents = found.iter().map(|stat| stat.pid).collect();
+        tree.extend(found);
+        others = rest;
+    }
+    tree
+}
+
+/// No process lives in the process group, seen twice: one scan can miss a process that is being made. Zombies have
+/// ended. A group that exists and that `/proc` does not show counts as alive.
+pub fn group_is_gone(group: i32) -> bool {
+    let is_gone = || {
+        if killpg(Pid::from_raw(group), None) == Err(Errno::ESRCH) {
+            return true;
+        }
+        let mut members = all()
+            .into_iter()
+            .filter(|stat| stat.pgrp == group)
+            .peekable();
+        members.peek().is_some()
+            && members.all(|stat| stat.is_zombie() && is_dead_zombie(stat.pid) != Some(false))
+    };
+    is_gone() && is_gone()
+}
+
+/// The PIDs of this PID namespace that /proc lists.
+pub fn pids() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// The process's command line joined by spaces, else its name; of a helper of `beadlock` only what it does. `None`
+/// when `/proc` does not say, or is another namespace's: there the name would be a stranger's. Untrusted.
+pub fn command_line(pid: i32) -> Option<String> {
+    if !proc_is_ours() {
+        return None;
+    }
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let line = String::from_utf8_lossy(&words);
+    let line = line.trim_end_matches('\0');
+    match line.split_once('\0') {
+        Some((title, rest)) if rest.split('\0').next() == Some(beside::HELPER) => {
+            Some(title.to_owned())
+        }
+        _ if line.is_empty() => name(pid),
+        _ => Some(line.replace('\0', " ")),
+    }
+}
+
+/// The process's name; `None` as for [`command_line`]. Untrusted.
+pub fn name(pid: i32) -> Option<String> {
+    let name = || fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    Some(proc_is_ours().then(name)??.trim_end().to_owned())
+}
+
+/// True when `/proc` is of this PID namespace, so that what it says of a PID is about that PID.
+pub fn proc_is_ours() -> bool {
+    fs::read_link("/proc/self")
+        .is_ok_and(|link| link.as_os_str() == std::process::id().to_string().as_str())
+}
+
+/// When the process started, in clock ticks after boot; `None` also when `/proc` is another namespace's.
+pub fn start_ticks(pid: i64) -> Option<u64> {
+    let pid = i32::try_from(pid).ok().filter(|_| proc_is_ours())?;
+    Stat::read(pid).map(|stat| stat.start_ticks)
+}
+
+/// The process is a copy that another has made of itself, and has executed nothing since: a shell's subshell, say.
+/// Where the stack begins is chosen at random for each program that is executed. False also when it is not to be seen.
+pub fn is_forked_copy(pid: i32, of: i32) -> bool {
+    let stack = |pid: i32| {
+        let start = Stat::read(pid)?.start_stack;
+        (start > 1).then_some((start, fs::read_link(format!("/proc/{pid}/exe")).ok()?))
+    };
+    proc_is_ours() && stack(pid).is_some_and(|mine| stack(of) == Some(mine))
+}
+
+/// This process lives in the PID namespace that the kernel has started with.
+pub fn is_initial_namespace() -> bool {
+    /// The kernel's fixed number (`PROC_PID_INIT_INO`).
+    const INITIAL: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|ours| ours.as_os_str() == INITIAL)
+}
+
+/// The process is a zombie and none of its threads lives: one whose main thread has ended is shown as a zombie while
+/// the others work on. `None`: unknown.
+pub fn is_dead_zombie(pid: i32) -> Option<bool> {
+    if !proc_is_ours() {
+        return None;
+    }
+    if !Stat::read(pid)?.is_zombie() {
+        return Some(false);
+    }
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let line = fs::read(task.ok()?.path().join("stat")).ok()?;
+        if !Stat::parse(&line)?.is_zombie() {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_name_with_parentheses_and_newlines_is_no_trap() {
+        let line = b"77 (a) b)\n(c) S 5 6 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1 1\n";
+        let stat = Stat::parse(line).unwrap();
+        assert_eq!(
+            (
+                stat.pid,
+                stat.ppid,
+                stat.pgrp,
+                stat.session,
+                stat.start_ticks
+            ),
+            (77, 5, 6, 7, 4242)
+        );
+        assert_eq!(stat.start_stack, 0, "cut off before it");
+        assert_eq!(Stat::parse(b""), None);
+        assert_eq!(Stat::parse(b"7 (x"), None);
+    }
+
+    #[test]
+    fn a_pid_that_no_kernel_has_is_not_asked() {
+        for pid in [
+            i64::MIN,
+            -1,
+            0,
+            i64::from(i32::MAX) + 1,
+            1 << 32,
+            (1 << 32) + 1,
+            i64::MAX,
+        ] {
+            assert_eq!(probe(pid), Liveness::Unknown, "{pid}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_was_executed_is_no_copy() {
+        let me = std::process::id().cast_signed();
+        assert!(is_forked_copy(me, me) && Stat::read(me).unwrap().start_stack > 1);
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(!is_forked_copy(child.id().cast_signed(), me));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_forked_copy(child.id().cast_signed(), me), "gone");
+    }
+
+    #[test]
+    fn a_group_is_gone_when_no_process_lives_in_it() {
+        let script = "sleep 60 & echo $!; wait";
+        let mut leader = Command::new("sh");
+        leader
+            .args(["-c", script])
+            .process_group(0)
+            .stdout(Stdio::piped());
+        let mut leader = leader.spawn().unwrap();
+        let group = leader.id().cast_signed();
+        let mut line = String::new();
+        BufReader::new(leader.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let member = Pid::from_raw(line.trim().parse().unwrap());
+        leader.kill().unwrap();
+        while is_dead_zombie(group) != Some(true) {
+            std::thread::yield_now();
+        }
+        assert!(
+            !group_is_gone(group),
+            "its leader has ended, and one of it lives"
+        );
+        kill(member, nix::sys::signal::Signal::SIGKILL).unwrap();
+        // The member was never ours to reap; the leader is a zombie of the group.
+        while !group_is_gone(group) {
+            std::thread::yield_now();
+        }
+        leader.wait().unwrap();
+        assert!(group_is_gone(group));
+    }
+
+    #[test]
+    fn a_reaped_child_is_gone_and_a_zombie_is_not() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        while Stat::read(pid.cast_signed()).is_some_and(|stat| !stat.is_zombie()) {
+            std::thread::yield_now();
+        }
+        assert_eq!(probe(i64::from(pid)), Liveness::Alive, "a zombie answers");
+        assert_eq!(is_dead_zombie(pid.cast_signed()), Some(true));
+        child.wait().unwrap();
+        assert_eq!(probe(i64::from(pid)), Liveness::Gone);
+        assert_eq!(probe(i64::from(std::process::id())), Liveness::Alive);
+    }
+}

@@ -1,0 +1,29 @@
+//! Enums whose variants have a word each: that of a JSON answer, or of a line.
+
+/// Declares such an enum, with `as_str` and `Display`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! words {
+    ($(#[$about:meta])* pub enum $Name:ident { $($(#[$doc:meta])* $Variant:ident = $word:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $Name {
+            $($(#[$doc])* $Variant,)*
+        }
+
+        impl $Name {
+            /// The word of the contract.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$Variant => $word,)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for $Name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}

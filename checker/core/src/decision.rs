@@ -1,0 +1,213 @@
+//! What a daemon does about a lock file (docs/design.md#the-beads-rule). The `Display` of a [`Decision`] is the log
+//! line, to the letter.
+
+use std::{fmt, time::Duration};
+
+use crate::{
+    dialect::Record,
+    log_line::Event,
+    verdict::{Reason, Verdict},
+};
+use beadlock_base::escape::escaped;
+
+/// What a daemon does about a database now. `Display` is the exact log line, empty where there is none.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "a cycle that runs on Skip breaks somebody's claim"]
+pub enum Decision {
+    /// Run the cycle.
+    Proceed(Proceed),
+    /// Leave the database alone this time.
+    Skip(Skip),
+}
+
+/// Why a cycle may run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Proceed {
+    /// Nobody claims the database.
+    NoLock,
+    /// A stale lock was removed first.
+    RemovedStale(Removed),
+    /// A stale lock would have been removed, had this not been a dry run.
+    WouldRemoveStale(Box<Record>, Reason),
+}
+
+/// A stale lock that was removed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Removed {
+    /// What it said.
+    pub record: Box<Record>,
+    /// What proved its holder dead.
+    pub reason: Reason,
+    /// The same in its document's words, untrusted, for a lock that is judged by its age; else empty.
+    pub why: String,
+    /// How it was made sure that nobody was just taking it over.
+    pub watched: Watched,
+    /// The file that was deleted, byte for byte.
+    pub bytes: Vec<u8>,
+}
+
+/// How a lock is watched between its judgement and its deletion (docs/design.md#lease, docs/design.md#without-leases).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    /// By a lease: an open for writing is noticed.
+    ByLease,
+    /// By comparing it before and after, without a lease: two writers into one stale file at once can lose a claim.
+    ByComparison,
+}
+
+/// Why a cycle must not run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Skip {
+    /// Somebody claims the database.
+    Locked(Box<Record>, Reason),
+    /// It is stale, and by its rule goes only when somebody says so ([`Options::force_lock`](crate::Options)).
+    Stale {
+        /// What it says.
+        record: Box<Record>,
+        /// What shows that it is stale.
+        reason: Reason,
+        /// For how long there has been no heartbeat.
+        age: Duration,
+    },
+    /// Somebody has the gate, or was seen changing the lock just now.
+    InProgress,
+    /// The lock could not be checked, or a stale one could not be removed.
+    CheckFailed {
+        /// `malformed`, `invalid`, `unreadable` or `removal_failed`; of a database that has joined a fleet also
+        /// `fleet_use_cycle`, `fleet_unreachable`, `fleet_new` or `fleet_lost`.
+        reason: Reason,
+        /// What the log line says after `lock check failed: `.
+        detail: String,
+        /// The stale record that could not be removed.
+        record: Option<Box<Record>>,
+    },
+}
+
+impl Decision {
+    /// True when the database must be left alone.
+    pub fn is_skip(&self) -> bool {
+        matches!(self, Self::Skip(_))
+    }
+
+    /// Why, as the closed list of words has it.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Proceed(Proceed::NoLock) => Reason::NoLock,
+            Self::Proceed(
+                Proceed::RemovedStale(Removed { reason, .. })
+                | Proceed::WouldRemoveStale(_, reason),
+            ) => *reason,
+            Self::Skip(
+                Skip::Locked(_, reason)
+                | Skip::Stale { reason, .. }
+                | Skip::CheckFailed { reason, .. },
+            ) => *reason,
+            Self::Skip(Skip::InProgress) => Reason::GateBusy,
+        }
+    }
+
+    /// The record that the decision is about, where one could be read.
+    pub fn record(&self) -> Option<&Record> {
+        match self {
+            Self::Proceed(_) if self.reason() == Reason::Malformed => None,
+            Self::Proceed(
+                Proceed::RemovedStale(Removed { record, .. })
+                | Proceed::WouldRemoveStale(record, _),
+            ) => Some(record),
+            Self::Skip(Skip::Locked(record, _) | Skip::Stale { record, .. }) => Some(record),
+            Self::Skip(Skip::CheckFailed { record, .. }) => record.as_deref(),
+            Self::Proceed(Proceed::NoLock) | Self::Skip(Skip::InProgress) => None,
+        }
+    }
+
+    /// The verdict on the lock behind the decision; a busy gate counts as held.
+    pub fn verdict(&self) -> Verdict {
+        let reason = self.reason();
+        match self {
+            Self::Proceed(Proceed::NoLock) => Verdict::Free,
+            // It was none.
+            Self::Proceed(_) if reason == Reason::Malformed => Verdict::Free,
+            Self::Proceed(_) | Self::Skip(Skip::Stale { .. }) => Verdict::Stale(reason),
+            Self::Skip(Skip::Locked(..) | Skip::InProgress) => Verdict::Held(reason),
+            Self::Skip(Skip::CheckFailed {
+                reason: Reason::RemovalFailed,
+                record: Some(_),
+                ..
+            }) => Verdict::Stale(reason),
+            Self::Skip(Skip::CheckFailed { .. }) => Verdict::Unreadable(reason),
+        }
+    }
+
+    /// The stale lock that this check removed.
+    pub fn removed(&self) -> Option<&Removed> {
+        match self {
+            Self::Proceed(Proceed::RemovedStale(removed)) => Some(removed),
+            _ => None,
+        }
+    }
+}
+
+impl Removed {
+    /// What the document of locks that are judged by their age logs of it; empty for every other, and for anything but
+    /// a lock.
+    pub fn breaking(&self) -> String {
+        if self.why.is_empty() {
+            return String::new();
+        }
+        format!("[LOCK] Breaking stale lock: {}", escaped(&self.why))
+    }
+}
+
+impl From<Skip> for Decision {
+    fn from(skip: Skip) -> Self {
+        Self::Skip(skip)
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Proceed(Proceed::NoLock) => Ok(()),
+            Self::Proceed(_) if self.reason() == Reason::Malformed => Ok(()),
+            Self::Proceed(Proceed::RemovedStale(removed)) if !removed.why.is_empty() => {
+                f.write_str(&removed.breaking())
+            }
+            Self::Proceed(Proceed::RemovedStale(Removed { record, .. })) => {
+                f.write_str(Event::RemovedStale.beginning())?;
+                write!(f, "{}), proceeding with sync", escaped(record.holder()))
+            }
+            Self::Proceed(Proceed::WouldRemoveStale(record, _)) => {
+                write!(
+                    f,
+                    "Stale lock ({}) would be removed, proceeding with sync",
+                    escaped(record.holder())
+                )
+            }
+            Self::Skip(Skip::Locked(record, _)) => {
+                write!(
+                    f,
+                    "{}locked by {})",
+                    Event::Skipped.beginning(),
+                    escaped(record.holder())
+                )
+            }
+            Self::Skip(Skip::Stale { record, age, .. }) => {
+                let (holder, seconds) = (escaped(record.holder()), age.as_secs());
+                write!(
+                    f,
+                    "Skipping (stale lock of {holder}, no heartbeat for {seconds}s; --force-lock takes it)"
+                )
+            }
+            Self::Skip(Skip::InProgress) => {
+                write!(
+                    f,
+                    "{}a sync cycle or a claim is in progress)",
+                    Event::Skipped.beginning()
+                )
+            }
+            Self::Skip(Skip::CheckFailed { detail, .. }) => {
+                write!(f, "{}{detail})", Event::NotChecked.beginning())
+            }
+        }
+    }
+}

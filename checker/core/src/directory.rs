@@ -1,0 +1,152 @@
+//! The directory that is meant by a path, without links; and why there is none.
+
+use std::{fmt, fs, io, path::Path, path::PathBuf};
+
+use beadlock_base::{closed, error::system_words};
+
+enum LeadsTo {
+    /// A directory, by its path without links.
+    Directory(PathBuf),
+    Nothing,
+    SomethingElse,
+}
+
+/// The directory of the lock file that `target` names, without links.
+pub(crate) fn of_lock(parent: &Path, shown: &str, target: &str) -> Result<PathBuf, NoDatabase> {
+    let what = match lead(parent, shown)? {
+        LeadsTo::Directory(dir) => return Ok(dir),
+        LeadsTo::Nothing => "does not exist",
+        LeadsTo::SomethingElse => "is not a directory",
+    };
+    let message = format!("the directory of {target} {what}; make it, or name another");
+    Err(NoDatabase::not_there(message))
+}
+
+/// The directory that `target` names, without links where it is there: one with a lock of its own need not be.
+pub(crate) fn with_lock(absolute: &Path, shown: &str, target: &str) -> Result<PathBuf, NoDatabase> {
+    match lead(absolute, shown)? {
+        LeadsTo::Directory(dir) => Ok(dir),
+        // A directory of the lock's own name would be in everybody's way.
+        LeadsTo::Nothing if !absolute.ends_with(".lock") => Ok(absolute.to_owned()),
+        LeadsTo::Nothing | LeadsTo::SomethingElse => {
+            let message =
+                format!("{target} is not a directory; name the one that .lock is, or will be, in");
+            Err(NoDatabase::not_there(message))
+        }
+    }
+}
+
+pub(crate) fn of_database(absolute: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
+    let message = match lead(absolute, shown)? {
+        LeadsTo::Directory(dir) => return Ok(dir),
+        LeadsTo::Nothing => {
+            format!(
+                "{shown} does not exist; name the directory of a beads database, such as path/.beads"
+            )
+        }
+        LeadsTo::SomethingElse => {
+            format!(
+                "{shown} is not a directory; name the directory that holds .exclusive-lock, such as path/.beads"
+            )
+        }
+    };
+    Err(NoDatabase::not_there(message))
+}
+
+fn lead(absolute: &Path, shown: &str) -> Result<LeadsTo, NoDatabase> {
+    let dir = match fs::canonicalize(absolute) {
+        Ok(dir) => dir,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LeadsTo::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Ok(LeadsTo::SomethingElse);
+        }
+        Err(error) => return Err(unreachable(absolute, shown, &error)),
+    };
+    match fs::metadata(&dir) {
+        Ok(meta) if meta.is_dir() => Ok(LeadsTo::Directory(dir)),
+        Err(error)
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Err(unreachable(&dir, shown, &error))
+        }
+        _ => Ok(LeadsTo::SomethingElse),
+    }
+}
+
+/// Nobody can tell what is at `path`.
+pub(crate) fn unreachable(path: &Path, shown: &str, error: &io::Error) -> NoDatabase {
+    let why = closed::directory_above(path)
+        .unwrap_or_else(|| "check the permissions of the directories above it".to_owned());
+    NoDatabase::io(format!(
+        "cannot reach {shown}: {}; {why}",
+        system_words(error)
+    ))
+}
+
+/// Why there is no database. `Display` says what to type next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoDatabase {
+    /// `NO_TARGET`, `USAGE` or `IO`.
+    code: &'static str,
+    message: String,
+}
+
+impl NoDatabase {
+    pub(crate) fn not_there(message: String) -> Self {
+        Self {
+            code: "NO_TARGET",
+            message,
+        }
+    }
+
+    pub(crate) fn io(message: String) -> Self {
+        Self {
+            code: "IO",
+            message,
+        }
+    }
+
+    /// A mistake of the command line.
+    pub fn usage(message: String) -> Self {
+        Self {
+            code: "USAGE",
+            message,
+        }
+    }
+
+    /// The same, naming the variable that the target came from.
+    pub fn of_variable(self, name: &str) -> Self {
+        Self {
+            message: format!("${name}: {}", self.message),
+            ..self
+        }
+    }
+
+    pub(crate) fn with(self, more: &str) -> Self {
+        Self {
+            message: self.message + more,
+            ..self
+        }
+    }
+
+    /// 2 when the command line is wrong, else 1 (docs/design.md#exit-codes).
+    pub fn exit_code(&self) -> u8 {
+        if self.code == "USAGE" { 2 } else { 1 }
+    }
+
+    /// `NO_TARGET`, `USAGE` or `IO`.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+}
+
+impl fmt::Display for NoDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for NoDatabase {}

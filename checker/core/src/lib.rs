@@ -1,0 +1,49 @@
+//! What a lock file says, what that means, and the one way it is made and removed.
+//!
+//! The engine of beadlock, for its own crates, which pin it with `=`. Its face with a promise is `beadlock-checker`.
+//!
+//! From bottom to top: a record is read ([`read`], [`dialect`]) and judged with the [`facts`] about its process
+//! ([`verdict`]); a [`place`](target) is where it lies; the [`gate`] keeps cycles and claims apart; [`take`] makes and
+//! removes lock files; [`fn@check`] decides for a daemon.
+
+#![cfg_attr(
+    test,
+    allow(clippy::too_many_lines, reason = "a table of cases is one piece")
+)]
+
+pub mod agent_process;
+pub mod audit;
+pub mod check;
+pub mod database;
+pub mod decision;
+pub mod dialect;
+pub mod directory;
+pub mod dolt;
+pub mod facts;
+pub mod gate;
+pub mod gate_loss;
+pub mod gates;
+pub mod log_line;
+pub mod look;
+pub mod obstacle;
+pub mod on_disk;
+pub mod options;
+pub mod outputs;
+pub mod place;
+pub mod read;
+pub mod redirect;
+pub mod refresh;
+pub mod runner;
+pub mod take;
+pub mod target;
+pub mod verdict;
+pub mod watchdog;
+pub mod zombie;
+
+pub use check::{Cycle, Entered, check, should_skip_database};
+pub use decision::{Decision, Proceed, Removed, Skip, Watched};
+pub use dialect::{Record, StartedAt};
+pub use gate_loss::GateLoss;
+pub use options::Options;
+pub use place::Place;
+pub use verdict::{Reason, Verdict};

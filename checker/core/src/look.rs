@@ -1,0 +1,365 @@
+//! Looking at a lock file without changing anything: its bytes, its record, the verdict.
+
+use std::{collections::HashSet, os::fd::AsFd, time::Duration, time::Instant};
+
+use crate::{
+    decision::Skip,
+    dialect::{Content, Record},
+    facts::{Depth, Facts, sha256},
+};
+use crate::{
+    on_disk::OnDisk, options::Options, place::Names, place::Place, read, read::LockFile,
+    read::Sight,
+};
+use crate::{refresh::RefreshMark, refresh::RefreshWatch, verdict::Reason, verdict::Verdict};
+use beadlock_base::namespace;
+
+/// What a look at a lock has shown.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// What it amounts to.
+    pub verdict: Verdict,
+    /// The record, when it could be read and is valid.
+    pub record: Option<Record>,
+    /// For an unreadable lock, what a log line says of it after `lock check failed: `; else empty.
+    pub detail: String,
+    /// What a file without a valid record is; `None` where the record is valid, or nothing was read.
+    pub content: Option<Content>,
+    /// `beadlock.id`, the request id, or `sha256:` and 12 digits of the bytes; `None` when nothing could be read.
+    pub id: Option<String>,
+    /// The facts that the verdict rests on.
+    pub facts: Option<Facts>,
+    /// A lock is set aside beside it: a removal is going on, or one crashed and the next check will see to it.
+    pub side_file: bool,
+    /// What lies at the lock's path; `None` when there is nothing.
+    pub on_disk: Option<OnDisk>,
+}
+
+impl RefreshWatch {
+    /// Takes note of a look. Another lock, a refresh, no lock of this kind, or a long pause begins anew.
+    pub fn see(&mut self, look: &Look) {
+        let mark = look.record.as_ref().zip(look.on_disk);
+        let mark = mark.and_then(|(record, file)| RefreshMark::of(record, file));
+        self.see_at(mark, Instant::now());
+    }
+}
+
+/// Looks at a lock, with every witness there is. Changes nothing.
+///
+/// A lock may be aside for a moment while somebody removes another: what `verdict` says of an absent one is
+/// certain only when `side_file` is false, which is why nothing but a check decides.
+pub fn look(place: &Place, options: &Options) -> Look {
+    look_with(place, options, Depth::Proof)
+}
+
+/// Looks at many locks, with every witness there is: every process is asked once for all of them. Changes nothing.
+pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Options) -> Vec<Look> {
+    let looks = places
+        .into_iter()
+        .map(|place| look_with(place, options, Depth::Witnesses));
+    let mut looks: Vec<Look> = looks.collect();
+    let namespace = |look: &Look| {
+        look.record
+            .as_ref()?
+            .reapable()?
+            .pid_ns()
+            .map(str::to_owned)
+    };
+    // After the records: a claim from a new container must find its process alive there.
+    let namespaces: HashSet<String> = looks.iter().filter_map(namespace).collect();
+    let gone = namespace::those_gone(namespaces.iter().map(String::as_str));
+    for look in &mut looks {
+        let is_gone = namespace(look).is_some_and(|name| gone.contains(name.as_str()));
+        let Look {
+            record: Some(record),
+            facts: Some(facts),
+            verdict,
+            ..
+        } = look
+        else {
+            continue;
+        };
+        if let Some(proof) = &mut facts.proof {
+            proof.namespace_gone = is_gone;
+            *verdict = record.judge(facts, &options.rules());
+        }
+    }
+    looks
+}
+
+/// The bytes of the lock file, a regular one of at most 64 KiB; `None`: there is none. The error says why it is unread.
+pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, String> {
+    match read::open_path(&place.path()) {
+        Sight::Absent => Ok(None),
+        Sight::Unreadable(words) => Err(words),
+        Sight::File(file) => file.read().map(Some),
+    }
+}
+
+/// The first bytes of what lies at a lock's path, at most `count`, also of a file that is too large for a lock.
+pub fn first_bytes(place: &Place, count: usize) -> Result<Vec<u8>, String> {
+    match read::open_path(&place.path()) {
+        Sight::Absent => Ok(Vec::new()),
+        Sight::Unreadable(words) => Err(words),
+        Sight::File(file) => file.first(count),
+    }
+}
+
+fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
+    let lock = read::open_path(&place.path());
+    // After the lock: one that was moved aside meanwhile must not look like none.
+    let side_file = read::exists_at(nix::fcntl::AT_FDCWD, &place.aside()).unwrap_or(false);
+    let (judged, on_disk) = match lock {
+        Sight::Absent => (None, None),
+        Sight::Unreadable(words) => (Some(Judged::unreadable(words)), OnDisk::at(&place.path())),
+        Sight::File(file) => {
+            let on_disk = OnDisk::of_open(&file);
+            // The directory for statfs; a file of the same file system serves as well.
+            (
+                Some(Judged::of(
+                    &file,
+                    place.names(),
+                    file.as_fd(),
+                    depth,
+                    options,
+                )),
+                on_disk,
+            )
+        }
+    };
+    let Judged {
+        verdict,
+        record,
+        detail,
+        content,
+        id,
+        facts,
+    } = match judged {
+        Some(judged) if !judged.is_no_lock() => judged,
+        no_lock => {
+            let (detail, content) = no_lock
+                .map(|file| (file.detail, file.content))
+                .unwrap_or_default();
+            Judged {
+                verdict: Verdict::Free,
+                record: None,
+                detail,
+                content,
+                id: None,
+                facts: None,
+            }
+        }
+    };
+    Look {
+        verdict,
+        record,
+        detail,
+        content,
+        id,
+        facts,
+        side_file,
+        on_disk,
+    }
+}
+
+pub(crate) struct Dead {
+    pub record: Box<Record>,
+    pub reason: Reason,
+    /// What shows that it is stale, where its dialect has words for that.
+    pub why: String,
+}
+
+/// A lock file that has been read and judged.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub verdict: Verdict,
+    pub record: Option<Record>,
+    pub detail: String,
+    /// What a file without a valid record is.
+    pub content: Option<Content>,
+    /// Not looked for where only the protocol is asked.
+    pub id: Option<String>,
+    pub facts: Option<Facts>,
+}
+
+impl Judged {
+    /// Reads and judges an open lock file that lies on the same file system as `dir`.
+    pub(crate) fn of(
+        file: &LockFile,
+        names: &Names,
+        dir: impl AsFd,
+        depth: Depth,
+        options: &Options,
+    ) -> Self {
+        let judged =
+            file.see(|bytes| Self::of_bytes(bytes, Some(file), names, dir, depth, options));
+        judged.unwrap_or_else(Self::unreadable)
+    }
+
+    /// Judges the content of a lock file; of `file`, where that is at hand.
+    pub(crate) fn of_bytes(
+        bytes: &[u8],
+        file: Option<&LockFile>,
+        names: &Names,
+        dir: impl AsFd,
+        depth: Depth,
+        options: &Options,
+    ) -> Self {
+        match names.parse(bytes) {
+            Ok(record) => {
+                let mut facts = Facts::about(&record, dir, depth);
+                facts.unrefreshed = unrefreshed(&record, file, options);
+                if options.refreshes.has_stood_still() {
+                    facts.standstill = Duration::MAX;
+                }
+                let verdict = record.judge(&facts, &options.rules());
+                let name = || record.id().map_or_else(|| digest_id(bytes), str::to_owned);
+                let id = (depth != Depth::Protocol).then(name);
+                let (detail, content) = (String::new(), None);
+                Self {
+                    verdict,
+                    record: Some(record),
+                    detail,
+                    content,
+                    id,
+                    facts: Some(facts),
+                }
+            }
+            Err(rejected) => {
+                let reason = rejected.reason();
+                let detail = rejected.to_string();
+                if let (Reason::Malformed, Some(of_malformed)) =
+                    (reason, names.dialect().properties().of_malformed)
+                {
+                    let (verdict, record) = (Verdict::Stale(reason), Some(of_malformed()));
+                    return Self {
+                        verdict,
+                        record,
+                        detail,
+                        content: None,
+                        id: None,
+                        facts: None,
+                    };
+                }
+                let (verdict, content) = (Verdict::Unreadable(reason), Some(content(bytes, names)));
+                let id = (depth != Depth::Protocol).then(|| digest_id(bytes));
+                Self {
+                    verdict,
+                    record: None,
+                    detail,
+                    content,
+                    id,
+                    facts: None,
+                }
+            }
+        }
+    }
+
+    /// It is stale, and what is stale of this dialect may go.
+    pub(crate) fn may_go(&self, options: &Options) -> bool {
+        let goes_by_itself = self
+            .record
+            .as_ref()
+            .is_some_and(|record| record.dialect().properties().stale_goes_by_itself);
+        matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
+    }
+
+    pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
+        let verdict = Verdict::Unreadable(Reason::Unreadable);
+        Self {
+            verdict,
+            record: None,
+            detail: not_read(words),
+            content: None,
+            id: None,
+            facts: None,
+        }
+    }
+
+    fn is_no_lock(&self) -> bool {
+        self.verdict == Verdict::Stale(Reason::Malformed)
+    }
+
+    /// A stale record that may go and what shows that it is stale, or what a daemon does about a lock that must stay.
+    pub(crate) fn stale(self, options: &Options) -> Result<Dead, Skip> {
+        let Self {
+            verdict,
+            record,
+            detail,
+            facts,
+            ..
+        } = self;
+        match (verdict, record) {
+            (Verdict::Stale(reason), Some(record)) => {
+                let record = Box::new(record);
+                match facts {
+                    Some(facts)
+                        if !record.dialect().properties().stale_goes_by_itself
+                            && !options.force_lock =>
+                    {
+                        let age = record.lock().silence(facts.now);
+                        Err(Skip::Stale {
+                            record,
+                            reason,
+                            age,
+                        })
+                    }
+                    facts => {
+                        let words =
+                            |facts: Facts| record.lock().removed_words(&facts, &options.limits);
+                        let why = facts.map(words).unwrap_or_default();
+                        Ok(Dead {
+                            record,
+                            reason,
+                            why,
+                        })
+                    }
+                }
+            }
+            (Verdict::Held(reason), Some(record)) => Err(Skip::Locked(Box::new(record), reason)),
+            (verdict, _) => Err(Skip::CheckFailed {
+                reason: verdict.reason(),
+                detail,
+                record: None,
+            }),
+        }
+    }
+}
+
+impl Skip {
+    pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
+        Self::CheckFailed {
+            reason: Reason::Unreadable,
+            detail: not_read(words),
+            record: None,
+        }
+    }
+}
+
+fn not_read(words: impl std::fmt::Display) -> String {
+    format!("failed to read lock file: {words}")
+}
+
+fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> Duration {
+    if options.refreshes.is_none() || record.lock().refresh_sign().is_none() {
+        return Duration::ZERO;
+    }
+    let mark = file
+        .and_then(OnDisk::of_open)
+        .and_then(|file| RefreshMark::of(record, file));
+    mark.map_or(Duration::ZERO, |mark| options.refreshes.unrefreshed(mark))
+}
+
+/// What a file without a valid record is. A file with the name of a lock is one, whatever is in it.
+fn content(bytes: &[u8], names: &Names) -> Content {
+    match Content::of(bytes) {
+        Content::Data if names.is_lock_by_name() => Content::Record,
+        content => content,
+    }
+}
+
+fn digest_id(bytes: &[u8]) -> String {
+    let mut id = sha256(bytes);
+    id.truncate("sha256:".len() + 12);
+    id
+}

@@ -1,0 +1,58 @@
+//! What lies at a lock's path, whatever it is: told by `stat`, never opened, no link followed.
+
+use std::{os::fd::AsFd, path::Path};
+
+use nix::{
+    fcntl::AT_FDCWD, fcntl::AtFlags, sys::stat::FileStat, sys::stat::fstat, sys::stat::fstatat,
+};
+
+use crate::dialect::StartedAt;
+use beadlock_base::filesystem::FileKind;
+
+/// A directory entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnDisk {
+    /// What kind of thing it is.
+    pub kind: FileKind,
+    /// In bytes.
+    pub size: u64,
+    /// When its content last changed, by the clock of the file system.
+    pub modified: StartedAt,
+    /// The user that it belongs to.
+    pub owner: u32,
+    /// The device that it is on, and its number there.
+    pub inode: (u64, u64),
+}
+
+impl OnDisk {
+    /// At `path`; `None` when nothing is there, or nothing that can be seen.
+    pub(crate) fn at(path: &Path) -> Option<Self> {
+        fstatat(AT_FDCWD, path, AtFlags::AT_SYMLINK_NOFOLLOW)
+            .ok()
+            .map(|stat| Self::of(&stat))
+    }
+
+    pub(crate) fn of_open(fd: impl AsFd) -> Option<Self> {
+        fstat(fd).ok().map(|stat| Self::of(&stat))
+    }
+
+    #[expect(
+        clippy::unnecessary_cast,
+        reason = "the width of st_mtime_nsec differs between platforms"
+    )]
+    fn of(stat: &FileStat) -> Self {
+        let nanos = u32::try_from(stat.st_mtime_nsec as i64).unwrap_or_default();
+        let modified = StartedAt::from_unix(stat.st_mtime as i64, nanos);
+        let (size, inode) = (
+            u64::try_from(stat.st_size).unwrap_or_default(),
+            (stat.st_dev, stat.st_ino),
+        );
+        Self {
+            kind: FileKind::of(stat),
+            size,
+            modified,
+            owner: stat.st_uid,
+            inode,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The command of a cycle, from its start to the end of what must end with it.
+
+use std::process::{Child, ExitStatus};
+use std::{io, os::fd::AsFd, thread, time::Duration, time::Instant};
+
+use nix::unistd::Pid;
+use nix::{
+    errno::Errno, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::signal::Signal,
+};
+use nix::{
+    sys::signal::kill, sys::wait::Id, sys::wait::WaitPidFlag, sys::wait::WaitStatus,
+    sys::wait::waitid,
+};
+
+use super::GRACE;
+use crate::gate_loss::GateWatch;
+use beadlock_base::deadline::{DeadlineWatch, Demand};
+use beadlock_base::{
+    process::{self, Stat},
+    sys,
+};
+
+/// A command that runs, in a process group of its own.
+#[derive(Debug)]
+pub(super) struct Work {
+    child: Child,
+    group: Pid,
+    /// Of a cycle in a fleet. Then this process is the subreaper of all that the command starts.
+    deadline: Option<DeadlineWatch>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitEnd {
+    /// It has ended, and is not reaped yet.
+    Ended,
+    /// The time is over.
+    TimedOut,
+    /// The gate is lost.
+    GateLost,
+    /// The deadline in the fleet has come.
+    Deadline,
+}
+
+impl Work {
+    pub(super) fn new(child: Child, deadline: Option<DeadlineWatch>) -> Self {
+        let group = Pid::from_raw(child.id().cast_signed());
+        Self {
+            child,
+            group,
+            deadline,
+        }
+    }
+
+    /// Waits for the command's end without reaping it, so that its PID stays the name of its group.
+    pub(super) fn wait(&mut self, bound: Duration, mut watch: Option<&GateWatch>) -> WaitEnd {
+        let begun = Instant::now();
+        let pidfd = sys::pidfd_open(self.group.as_raw());
+        loop {
+            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+            match waitid(Id::Pid(self.group), flags) {
+                Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => {}
+                _ => return WaitEnd::Ended,
+            }
+            if self.demand() > Demand::Nothing {
+                return WaitEnd::Deadline;
+            }
+            let left = bound.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return WaitEnd::TimedOut;
+            }
+            // Without a pidfd only the clock tells of the end.
+            let pause = if pidfd.is_ok() {
+                left
+            } else {
+                left.min(Duration::from_millis(10))
+            };
+            let millis = i32::try_from(pause.as_millis().max(1)).unwrap_or(i32::MAX);
+            let timeout = PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX);
+            let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+            let mut ready: Vec<PollFd<'_>> =
+                watch.iter().map(|watch| readable(watch.as_fd())).collect();
+            ready.extend(pidfd.iter().map(|pidfd| readable(pidfd.as_fd())));
+            ready.extend(
+                self.deadline
+                    .iter()
+                    .flat_map(DeadlineWatch::fds)
+                    .map(readable),
+            );
+            if poll(&mut ready, timeout).is_ok() && watch.is_some() {
+                match ready.first().and_then(PollFd::revents) {
+                    Some(events) if events.contains(PollFlags::POLLIN) => return WaitEnd::GateLost,
+                    Some(events) if !events.is_empty() => watch = None, // Its thread is gone.
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn demand(&mut self) -> Demand {
+        self.deadline
+            .as_mut()
+            .map_or(Demand::Nothing, DeadlineWatch::demand)
+    }
+
+    /// TERM, then CONT for stopped processes, then KILL: after the grace, or at the deadline. Returns when nothing
+    /// lives any more of the group, and in a fleet of all that the command has started.
+    pub(super) fn end(&mut self) -> io::Result<ExitStatus> {
+        self.signal(&[Signal::SIGTERM, Signal::SIGCONT]);
+        let begun = Instant::now();
+        let mut pause = Duration::from_millis(5);
+        while !self.is_gone() {
+            if begun.elapsed() >= GRACE || self.demand() == Demand::Kill {
+                self.signal(&[Signal::SIGKILL]);
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+        self.reap()
+    }
+
+    fn signal(&self, signals: &[Signal]) {
+        for signal in signals {
+            let _ = kill(Pid::from_raw(-self.group.as_raw()), *signal);
+            for stat in self.elsewhere() {
+                // Our descendant: its number is its own until its parent, or this process, reaps it.
+                let _ = kill(Pid::from_raw(stat.pid), *signal);
+            }
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        let is_gone = || process::group_is_gone(self.group.as_raw()) && self.elsewhere().is_empty();
+        is_gone() && (self.deadline.is_none() || is_gone())
+    }
+
+    /// What lives of the command's tree outside of its group, where the deadline of a fleet ends that too.
+    fn elsewhere(&self) -> Vec<Stat> {
+        if self.deadline.is_none() {
+            return Vec::new();
+        }
+        let mut tree = process::descendants(std::process::id().cast_signed());
+        tree.retain(|stat| {
+            stat.pgrp != self.group.as_raw() && process::is_dead_zombie(stat.pid) != Some(true)
+        });
+        tree
+    }
+
+    /// It has ended, is not reaped yet, and was killed by a signal.
+    pub(super) fn was_killed(&self) -> bool {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        matches!(
+            waitid(Id::Pid(self.group), flags),
+            Ok(WaitStatus::Signaled(..))
+        )
+    }
+
+    pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    #[test]
+    fn a_group_of_zombies_is_gone_and_a_living_one_is_not() {
+        let child = Command::new("sleep")
+            .arg("60")
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut work = Work::new(child, None);
+        assert!(!work.is_gone());
+        assert_eq!(
+            work.wait(Duration::from_millis(20), None),
+            WaitEnd::TimedOut
+        );
+        work.child.kill().unwrap();
+        assert_eq!(work.wait(Duration::from_secs(10), None), WaitEnd::Ended);
+        assert!(
+            work.is_gone() && work.was_killed(),
+            "the leader is a zombie"
+        );
+        work.reap().unwrap();
+        assert!(work.is_gone());
+    }
+}

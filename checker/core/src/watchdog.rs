@@ -1,0 +1,94 @@
+//! Watchdogs: the helper processes of `beadlock` that outlive it for the work of a command, as `/proc` shows them
+//! (Linux). What their command lines say is untrusted.
+
+use std::{fs, io};
+
+use serde::{Deserialize, de::IgnoredAny};
+
+use crate::dialect::ProcessRecord;
+use beadlock_base::{beside, namespace, process};
+
+/// The parts of a watchdog's request that say what it does for which command.
+#[derive(Deserialize)]
+pub(crate) enum Watchdog {
+    Watchdog {
+        parent: i32,
+        command: WatchedCommand,
+        at_end: AtEnd,
+    },
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct WatchedCommand {
+    pub pid: i32,
+    /// None where `/proc` did not say.
+    pub start_ticks: Option<u64>,
+    /// It leads a group of its own.
+    pub leads: bool,
+}
+
+#[derive(Deserialize)]
+pub(crate) enum AtEnd {
+    /// It ends all that the command has started.
+    EndTree(IgnoredAny),
+    /// It waits for the end of the command, and opens the gate.
+    OpenGate,
+}
+
+/// The watchdog that has still to end what this process, a command of `beadlock`'s, has started. `None` also where it
+/// cannot be seen. It watches from before the command begins to work until nothing of that is left; so when the
+/// process was gone before this look, no work of it goes on. Fails where `/proc` cannot be read for now.
+pub(crate) fn that_ends(command: &ProcessRecord) -> io::Result<Option<i32>> {
+    if !process::proc_is_ours() {
+        return Ok(None);
+    }
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        match ends(pid, command) {
+            Ok(true) => return Ok(Some(pid)),
+            Ok(false) => {}
+            Err(error) if cannot_be_seen(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Its name comes first: whoever reads a command line waits for the process, which may hang on a file system.
+fn ends(pid: i32, command: &ProcessRecord) -> io::Result<bool> {
+    let name = fs::read(format!("/proc/{pid}/comm"))?;
+    if name.trim_ascii_end() != beside::WATCHDOG.to_bytes() {
+        return Ok(false);
+    }
+    let Some(request) = beside::argument_of(pid, beside::HELPER)? else {
+        return Ok(false);
+    };
+    let Ok(Watchdog::Watchdog {
+        command: watched,
+        at_end: AtEnd::EndTree(_),
+        ..
+    }) = serde_json::from_slice(&request)
+    else {
+        return Ok(false);
+    };
+    let recorded = command.beadlock.as_ref().and_then(|mark| mark.start_ticks);
+    let is_another = watched
+        .start_ticks
+        .zip(recorded)
+        .is_some_and(|(watched, recorded)| watched != recorded);
+    Ok(i64::from(watched.pid) == command.pid && !is_another && namespace::is_of_ours(pid))
+}
+
+/// It is gone by now, or another user's who hides it.
+fn cannot_be_seen(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOENT | libc::ESRCH | libc::EACCES | libc::EPERM)
+    )
+}
