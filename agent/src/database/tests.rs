@@ -1,5 +1,7 @@
 use super::*;
 use beadlock_core::Skip;
+use beadlock_core::decision::NotChecked;
+use beadlock_core::dialect::Rejected;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DEBOUNCE: Option<Duration> = Some(Duration::from_millis(500));
@@ -226,15 +228,8 @@ fn a_streak_is_audited_once_and_once_more_for_each_further_claim() {
     let start = Instant::now();
     let mut streak = Streak::default();
     let unreadable = || {
-        let (reason, detail) = (
-            Reason::Malformed,
-            "malformed lock file: unexpected EOF".to_owned(),
-        );
-        Decision::Skip(Skip::CheckFailed {
-            reason,
-            detail,
-            record: None,
-        })
+        let rejected = Rejected::Malformed("unexpected EOF".to_owned());
+        Decision::from(Skip::from(NotChecked::Rejected(rejected)))
     };
     let busy = || Decision::Skip(Skip::InProgress);
     let (one, other) = (locked(), locked());

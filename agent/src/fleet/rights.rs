@@ -1,6 +1,7 @@
 //! The permits of cycles, and the running cycles that have to hear of each new deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use beadlock_base::deadline::{DeadlineSender, WorkDeadline};
 use beadlock_base::{deadline::boottime, error::system_words, opened::OpenDirectory};
+use beadlock_core::Skip;
+use beadlock_core::decision::{FleetDoubt, NotChecked};
 use beadlock_core::runner::{GRACE, RunnerDeadline};
-use beadlock_core::{Reason, Skip};
 use beadlock_fleet::{
     Config, Deadlines, FleetAgent, Mark, Name, Permit, Places, Refusal, Standing, Who, mark,
 };
@@ -97,8 +99,7 @@ impl Fleet {
         number: usize,
         dir: &OpenDirectory,
     ) -> Result<Option<Right>, NotEntered> {
-        let unusable = |why: String| not_checked(Reason::FleetUnreachable, format!("fleet: {why}"));
-        let mark = mark::read(dir).map_err(|error| unusable(error.to_string()))?;
+        let mark = mark::read(dir).map_err(unusable)?;
         let Some(mark) = mark else { return Ok(None) };
         let (agent, since) = self.agent().map_err(unusable)?;
         locked(&self.running.names)
@@ -316,13 +317,11 @@ fn deadline_of(permit: &Permit) -> WorkDeadline {
     }
 }
 
-fn not_checked(reason: Reason, detail: String) -> NotEntered {
-    NotEntered::Skip(
-        Skip::CheckFailed {
-            reason,
-            detail,
-            record: None,
-        }
-        .into(),
-    )
+/// The fleet cannot be asked, for this reason.
+fn unusable(why: impl Display) -> NotEntered {
+    let why = NotChecked::Fleet {
+        doubt: FleetDoubt::Unreachable,
+        words: format!("fleet: {why}"),
+    };
+    NotEntered::Skip(Skip::from(why).into())
 }

@@ -59,6 +59,12 @@ impl Error {
         )
     }
 
+    /// The same step failed on the same path in the same way.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.doing, &self.path, self.kind(), self.raw_os_error())
+            == (other.doing, &other.path, other.kind(), other.raw_os_error())
+    }
+
     /// The errno, where there is one.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.source.raw_os_error()

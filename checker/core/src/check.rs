@@ -9,7 +9,8 @@ use std::{
 };
 
 use crate::{
-    database::FLEET_MARK, decision::Decision, decision::Proceed, decision::Skip, dialect::Record,
+    database::FLEET_MARK, decision::Decision, decision::NotChanged, decision::NotChecked,
+    decision::Proceed, decision::Skip, dialect::Record,
 };
 use crate::{
     gate::Gate,
@@ -18,7 +19,10 @@ use crate::{
     options::Options,
     place::{Names, Place},
 };
-use crate::{read, read::Sight, take::Settled, take::Site, take::not_removed, verdict::Reason};
+use crate::{
+    read, read::Sight, take::Settled, take::Site, take::not_removed, unread::Unread,
+    verdict::Reason,
+};
 use beadlock_base::{error::Error, opened::OpenDirectory};
 
 /// For how long a check that must change a lock file waits for the gate.
@@ -63,7 +67,8 @@ fn decide(dir: &Path, names: &Names, options: &Options) -> Decision {
             Ok(Some(gate)) if options.dry_run => site(&gate).foresee(),
             Ok(Some(gate)) => site(&gate).settle().into(),
             Ok(None) => Decision::Skip(Skip::InProgress),
-            Err(error) => no_gate(names, stale, &error),
+            Err(error) if error.means_no_gate() => no_gate(names, stale),
+            Err(error) => not_removed(stale, names, error).into(),
         },
     }
 }
@@ -107,12 +112,8 @@ fn joined_a_fleet(dir: Where<'_>, names: &Names, options: &Options) -> Option<Sk
     }
     let mark = match dir.has_fleet_mark() {
         Ok(false) => return None,
-        Ok(true) => Skip::CheckFailed {
-            reason: Reason::FleetUseCycle,
-            detail: USE_CYCLE.to_owned(),
-            record: None,
-        },
-        Err(errno) => Skip::unreadable(beadlock_base::error::system_words(&errno.into())),
+        Ok(true) => NotChecked::FleetUseCycle.into(),
+        Err(errno) => Unread::from(errno).into(),
     };
     match plain(dir, names, options) {
         Plain::Decided(Decision::Skip(skip)) => Some(skip),
@@ -130,10 +131,6 @@ pub fn has_fleet_mark(place: &Place) -> beadlock_base::error::Result<bool> {
         Ok(false)
     }
 }
-
-/// What a check says of a database that has joined a fleet.
-const USE_CYCLE: &str =
-    "a check cannot keep a fleet claim away; run the work under `beadlock cycle`";
 
 /// What a look without the gate has come to.
 enum Plain {
@@ -159,11 +156,10 @@ fn plain(dir: Where<'_>, names: &Names, options: &Options) -> Plain {
                     continue;
                 }
                 Err(errno) => {
-                    let words = beadlock_base::error::system_words(&errno.into());
-                    return Plain::Decided(Skip::unreadable(words).into());
+                    return Plain::Decided(Skip::from(Unread::from(errno)).into());
                 }
             },
-            Sight::Unreadable(words) => return Plain::Decided(Skip::unreadable(words).into()),
+            Sight::Unreadable(unread) => return Plain::Decided(Skip::from(unread).into()),
             Sight::File(file) => Judged::of(&file, names, &file, options.depth(), options),
         };
         return match judged.stale(options) {
@@ -182,13 +178,13 @@ fn plain(dir: Where<'_>, names: &Names, options: &Options) -> Plain {
 }
 
 /// Without the gate nothing is removed.
-fn no_gate(names: &Names, record: Option<Box<Record>>, error: &Error) -> Decision {
-    let why = if error.means_no_gate() {
-        "no gate".to_owned()
-    } else {
-        error.to_string()
-    };
-    Decision::Skip(not_removed(record, names, why))
+fn no_gate(names: &Names, record: Option<Box<Record>>) -> Decision {
+    not_removed(record, names, NotChanged::NoGate).into()
+}
+
+/// The lock was not looked at: its directory, or the gate, was not reached for a reason that may pass.
+fn not_reached(error: Error) -> Entered {
+    Entered::Skipped(Skip::from(NotChecked::NotReached(error.into())).into())
 }
 
 #[doc(hidden)]
@@ -264,7 +260,7 @@ impl Cycle {
                     above: None,
                 });
             }
-            Err(error) => return Entered::Skipped(Skip::unreadable(error).into()),
+            Err(error) => return not_reached(error),
         };
         if let Some(error) = unread {
             return Self::without_gate(error, Where::In(dir.as_fd()), &options, above);
@@ -292,14 +288,14 @@ impl Cycle {
         above: Option<OwnedFd>,
     ) -> Entered {
         if !error.means_no_gate() {
-            return Entered::Skipped(Skip::unreadable(error).into());
+            return not_reached(error);
         }
         if let Some(skip) = joined_a_fleet(dir, &Names::BEADS, options) {
             return Entered::Skipped(skip.into());
         }
         let decision = match plain(dir, &Names::BEADS, options) {
             Plain::Decided(decision) => decision,
-            Plain::NeedsGate(stale) => no_gate(&Names::BEADS, stale, &error),
+            Plain::NeedsGate(stale) => no_gate(&Names::BEADS, stale),
         };
         Self::decided(Err(error), decision, above)
     }

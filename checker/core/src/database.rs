@@ -251,8 +251,8 @@ fn redirected(
     let content = match read::open_path(file.as_path()) {
         Sight::Absent => return Ok(dir),
         Sight::Unreadable(_) if is_shut(&dir) => return Ok(dir),
-        Sight::Unreadable(words) => return Err(refused(words)),
-        Sight::File(file) => file.read().map_err(refused)?,
+        Sight::Unreadable(unread) => return Err(refused(unread.to_string())),
+        Sight::File(file) => file.read().map_err(|unread| refused(unread.to_string()))?,
     };
     let text = String::from_utf8(content).map_err(|_| refused("it is not UTF-8".to_owned()))?;
     let is_path = |line: &&str| !line.is_empty() && !line.starts_with('#');

@@ -1,14 +1,18 @@
 //! What a daemon does about a lock file (docs/design.md#the-beads-rule). The `Display` of a [`Decision`] is the log
 //! line, to the letter.
 
-use std::{fmt, time::Duration};
+mod not_checked;
+mod words;
+
+use std::time::Duration;
 
 use crate::{
     dialect::Record,
-    log_line::Event,
     verdict::{Reason, Verdict},
 };
 use beadlock_base::escape::escaped;
+
+pub use not_checked::{FailedCall, FleetDoubt, LoggedDoubt, NotChanged, NotChecked};
 
 /// What a daemon does about a database now. `Display` is the exact log line, empty where there is none.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,8 +80,8 @@ pub enum Skip {
         /// `malformed`, `invalid`, `unreadable` or `removal_failed`; of a database that has joined a fleet also
         /// `fleet_use_cycle`, `fleet_unreachable`, `fleet_new` or `fleet_lost`.
         reason: Reason,
-        /// What the log line says after `lock check failed: `.
-        detail: String,
+        /// The fact behind the reason. Its `Display` is what the log line says after `lock check failed: `.
+        why: NotChecked,
         /// The stale record that could not be removed.
         record: Option<Box<Record>>,
     },
@@ -161,53 +165,5 @@ impl Removed {
 impl From<Skip> for Decision {
     fn from(skip: Skip) -> Self {
         Self::Skip(skip)
-    }
-}
-
-impl fmt::Display for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Proceed(Proceed::NoLock) => Ok(()),
-            Self::Proceed(_) if self.reason() == Reason::Malformed => Ok(()),
-            Self::Proceed(Proceed::RemovedStale(removed)) if !removed.why.is_empty() => {
-                f.write_str(&removed.breaking())
-            }
-            Self::Proceed(Proceed::RemovedStale(Removed { record, .. })) => {
-                f.write_str(Event::RemovedStale.beginning())?;
-                write!(f, "{}), proceeding with sync", escaped(record.holder()))
-            }
-            Self::Proceed(Proceed::WouldRemoveStale(record, _)) => {
-                write!(
-                    f,
-                    "Stale lock ({}) would be removed, proceeding with sync",
-                    escaped(record.holder())
-                )
-            }
-            Self::Skip(Skip::Locked(record, _)) => {
-                write!(
-                    f,
-                    "{}locked by {})",
-                    Event::Skipped.beginning(),
-                    escaped(record.holder())
-                )
-            }
-            Self::Skip(Skip::Stale { record, age, .. }) => {
-                let (holder, seconds) = (escaped(record.holder()), age.as_secs());
-                write!(
-                    f,
-                    "Skipping (stale lock of {holder}, no heartbeat for {seconds}s; --force-lock takes it)"
-                )
-            }
-            Self::Skip(Skip::InProgress) => {
-                write!(
-                    f,
-                    "{}a sync cycle or a claim is in progress)",
-                    Event::Skipped.beginning()
-                )
-            }
-            Self::Skip(Skip::CheckFailed { detail, .. }) => {
-                write!(f, "{}{detail})", Event::NotChecked.beginning())
-            }
-        }
     }
 }

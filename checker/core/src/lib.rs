@@ -36,6 +36,7 @@ pub mod refresh;
 pub mod runner;
 pub mod take;
 pub mod target;
+pub mod unread;
 pub mod verdict;
 pub mod watchdog;
 pub mod zombie;

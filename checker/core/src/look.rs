@@ -3,15 +3,19 @@
 use std::{collections::HashSet, os::fd::AsFd, time::Duration, time::Instant};
 
 use crate::{
-    decision::Skip,
+    decision::{NotChecked, Skip},
     dialect::{Content, Record},
     facts::{Depth, Facts, sha256},
+    obstacle::Obstacle,
 };
 use crate::{
     on_disk::OnDisk, options::Options, place::Names, place::Place, read, read::LockFile,
     read::Sight,
 };
-use crate::{refresh::RefreshMark, refresh::RefreshWatch, verdict::Reason, verdict::Verdict};
+use crate::{
+    refresh::RefreshMark, refresh::RefreshWatch, unread::NoRecord, unread::Unread, verdict::Reason,
+    verdict::Verdict,
+};
 use beadlock_base::namespace;
 
 /// What a look at a lock has shown.
@@ -21,8 +25,8 @@ pub struct Look {
     pub verdict: Verdict,
     /// The record, when it could be read and is valid.
     pub record: Option<Record>,
-    /// For an unreadable lock, what a log line says of it after `lock check failed: `; else empty.
-    pub detail: String,
+    /// Why what lies at the path has no record of a lock; `None` where there is one, or nothing is there.
+    pub no_record: Option<NoRecord>,
     /// What a file without a valid record is; `None` where the record is valid, or nothing was read.
     pub content: Option<Content>,
     /// `beadlock.id`, the request id, or `sha256:` and 12 digits of the bytes; `None` when nothing could be read.
@@ -33,6 +37,19 @@ pub struct Look {
     pub side_file: bool,
     /// What lies at the lock's path; `None` when there is nothing.
     pub on_disk: Option<OnDisk>,
+}
+
+impl Look {
+    /// What a log line says of an unreadable lock after `lock check failed: `; else empty.
+    pub fn detail(&self) -> String {
+        let why = self.no_record.clone().map(NotChecked::from);
+        why.map(|why| why.to_string()).unwrap_or_default()
+    }
+
+    /// The passing condition by which the lock file could not be read, if that is why nothing is known of it.
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        self.no_record.as_ref().and_then(NoRecord::obstacle)
+    }
 }
 
 impl RefreshWatch {
@@ -88,19 +105,19 @@ pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Optio
 }
 
 /// The bytes of the lock file, a regular one of at most 64 KiB; `None`: there is none. The error says why it is unread.
-pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, String> {
+pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, Unread> {
     match read::open_path(&place.path()) {
         Sight::Absent => Ok(None),
-        Sight::Unreadable(words) => Err(words),
+        Sight::Unreadable(unread) => Err(unread),
         Sight::File(file) => file.read().map(Some),
     }
 }
 
 /// The first bytes of what lies at a lock's path, at most `count`, also of a file that is too large for a lock.
-pub fn first_bytes(place: &Place, count: usize) -> Result<Vec<u8>, String> {
+pub fn first_bytes(place: &Place, count: usize) -> Result<Vec<u8>, Unread> {
     match read::open_path(&place.path()) {
         Sight::Absent => Ok(Vec::new()),
-        Sight::Unreadable(words) => Err(words),
+        Sight::Unreadable(unread) => Err(unread),
         Sight::File(file) => file.first(count),
     }
 }
@@ -111,7 +128,7 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
     let side_file = read::exists_at(nix::fcntl::AT_FDCWD, &place.aside()).unwrap_or(false);
     let (judged, on_disk) = match lock {
         Sight::Absent => (None, None),
-        Sight::Unreadable(words) => (Some(Judged::unreadable(words)), OnDisk::at(&place.path())),
+        Sight::Unreadable(unread) => (Some(Judged::unreadable(unread)), OnDisk::at(&place.path())),
         Sight::File(file) => {
             let on_disk = OnDisk::of_open(&file);
             // The directory for statfs; a file of the same file system serves as well.
@@ -130,20 +147,20 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
     let Judged {
         verdict,
         record,
-        detail,
+        no_record,
         content,
         id,
         facts,
     } = match judged {
         Some(judged) if !judged.is_no_lock() => judged,
         no_lock => {
-            let (detail, content) = no_lock
-                .map(|file| (file.detail, file.content))
+            let (no_record, content) = no_lock
+                .map(|file| (file.no_record, file.content))
                 .unwrap_or_default();
             Judged {
                 verdict: Verdict::Free,
                 record: None,
-                detail,
+                no_record,
                 content,
                 id: None,
                 facts: None,
@@ -153,7 +170,7 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
     Look {
         verdict,
         record,
-        detail,
+        no_record,
         content,
         id,
         facts,
@@ -174,7 +191,7 @@ pub(crate) struct Dead {
 pub(crate) struct Judged {
     pub verdict: Verdict,
     pub record: Option<Record>,
-    pub detail: String,
+    pub no_record: Option<NoRecord>,
     /// What a file without a valid record is.
     pub content: Option<Content>,
     /// Not looked for where only the protocol is asked.
@@ -215,19 +232,18 @@ impl Judged {
                 let verdict = record.judge(&facts, &options.rules());
                 let name = || record.id().map_or_else(|| digest_id(bytes), str::to_owned);
                 let id = (depth != Depth::Protocol).then(name);
-                let (detail, content) = (String::new(), None);
                 Self {
                     verdict,
                     record: Some(record),
-                    detail,
-                    content,
+                    no_record: None,
+                    content: None,
                     id,
                     facts: Some(facts),
                 }
             }
             Err(rejected) => {
                 let reason = rejected.reason();
-                let detail = rejected.to_string();
+                let no_record = Some(NoRecord::from(rejected));
                 if let (Reason::Malformed, Some(of_malformed)) =
                     (reason, names.dialect().properties().of_malformed)
                 {
@@ -235,7 +251,7 @@ impl Judged {
                     return Self {
                         verdict,
                         record,
-                        detail,
+                        no_record,
                         content: None,
                         id: None,
                         facts: None,
@@ -246,7 +262,7 @@ impl Judged {
                 Self {
                     verdict,
                     record: None,
-                    detail,
+                    no_record,
                     content,
                     id,
                     facts: None,
@@ -264,12 +280,12 @@ impl Judged {
         matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
     }
 
-    pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
+    pub(crate) fn unreadable(unread: Unread) -> Self {
         let verdict = Verdict::Unreadable(Reason::Unreadable);
         Self {
             verdict,
             record: None,
-            detail: not_read(words),
+            no_record: Some(unread.into()),
             content: None,
             id: None,
             facts: None,
@@ -285,7 +301,7 @@ impl Judged {
         let Self {
             verdict,
             record,
-            detail,
+            no_record,
             facts,
             ..
         } = self;
@@ -317,27 +333,24 @@ impl Judged {
                 }
             }
             (Verdict::Held(reason), Some(record)) => Err(Skip::Locked(Box::new(record), reason)),
-            (verdict, _) => Err(Skip::CheckFailed {
-                reason: verdict.reason(),
-                detail,
-                record: None,
-            }),
+            // What has no record has a reason for it. Should it have none, it counts as held.
+            _ => Err(no_record.map_or(Skip::InProgress, Skip::from)),
         }
     }
 }
 
-impl Skip {
-    pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
-        Self::CheckFailed {
-            reason: Reason::Unreadable,
-            detail: not_read(words),
-            record: None,
-        }
+#[doc(hidden)]
+impl From<NoRecord> for Skip {
+    fn from(no_record: NoRecord) -> Self {
+        NotChecked::from(no_record).into()
     }
 }
 
-fn not_read(words: impl std::fmt::Display) -> String {
-    format!("failed to read lock file: {words}")
+#[doc(hidden)]
+impl From<Unread> for Skip {
+    fn from(unread: Unread) -> Self {
+        NotChecked::from(unread).into()
+    }
 }
 
 fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> Duration {

@@ -3,9 +3,6 @@
 
 use nix::errno::Errno;
 
-use crate::read;
-use beadlock_base::error::system_words;
-
 /// Why a lock file could not be read just now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
@@ -18,13 +15,12 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// What the words for an unreadable lock file are about; `None`: something is wrong with the file.
-    pub fn of(detail: &str) -> Option<Self> {
-        let says = |errno: Errno| detail.ends_with(&system_words(&errno.into()));
-        match () {
-            () if says(Errno::EMFILE) => Some(Self::Descriptors),
-            () if says(Errno::ENFILE) => Some(Self::FileTable),
-            () => detail.ends_with(read::LEASED).then_some(Self::Lease),
+    /// The obstacle that this errno of an `open` tells of; `None`: another one, which is about the file.
+    pub(crate) fn of_errno(errno: i32) -> Option<Self> {
+        match Errno::from_raw(errno) {
+            Errno::EMFILE => Some(Self::Descriptors),
+            Errno::ENFILE => Some(Self::FileTable),
+            _ => None,
         }
     }
 
@@ -48,20 +44,18 @@ impl Obstacle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unread::Unread;
+    use beadlock_base::filesystem::FileKind;
 
     #[test]
-    fn the_words_of_a_failure_tell_what_it_was() {
-        let of = |errno: Errno| {
-            Obstacle::of(&format!(
-                "failed to read lock file: {}",
-                system_words(&errno.into())
-            ))
-        };
+    fn a_file_that_was_not_seen_may_be_alive_and_one_that_was_is_wrong() {
+        let of = |errno: Errno| Unread::from(errno).obstacle();
         assert_eq!(of(Errno::EMFILE), Some(Obstacle::Descriptors));
         assert_eq!(of(Errno::ENFILE), Some(Obstacle::FileTable));
         assert_eq!(of(Errno::EACCES), None);
-        assert_eq!(Obstacle::of(read::LEASED), Some(Obstacle::Lease));
-        assert_eq!(Obstacle::of("malformed lock file: unexpected EOF"), None);
-        assert_eq!(Obstacle::of(""), None);
+        assert_eq!(Unread::Leased.obstacle(), Some(Obstacle::Lease));
+        for wrong in [Unread::TooLarge, Unread::NotRegular(FileKind::Fifo)] {
+            assert!(!wrong.may_be_alive(), "{wrong}");
+        }
     }
 }

@@ -11,8 +11,8 @@ use nix::{
     sys::stat::fstat,
 };
 
-use crate::dialect::StartedAt;
-use beadlock_base::{error::system_words, filesystem::FileKind, regular::CAREFULLY};
+use crate::{dialect::StartedAt, unread::Unread};
+use beadlock_base::{filesystem::FileKind, regular::CAREFULLY};
 
 pub(crate) const LIMIT: usize = 64 * 1024;
 
@@ -24,9 +24,6 @@ const USUAL_PATH: usize = 512;
 
 /// For how long a file that somebody has under a write lease is tried again.
 const LEASE_PATIENCE: Duration = Duration::from_millis(50);
-
-/// Why such a file is unreadable for the moment.
-pub(crate) const LEASED: &str = "another process has it under a write lease";
 
 /// Which file something is. Means something only while that file is open, which keeps the number taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +57,8 @@ pub(crate) enum Sight {
     Absent,
     /// A regular file, open for reading.
     File(LockFile),
-    /// Something else, or something that may not be read; in words.
-    Unreadable(String),
+    /// Something else, or something that may not be read.
+    Unreadable(Unread),
 }
 
 /// A lock file that is open for reading: its inode is pinned while this lives.
@@ -95,10 +92,10 @@ fn open_for(access: OFlag, dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) 
                 sleep(Duration::from_millis(5));
                 continue;
             }
-            Err(Errno::EAGAIN) => Sight::Unreadable(LEASED.to_owned()),
-            Err(Errno::ELOOP) => Sight::Unreadable("it is a symbolic link".to_owned()),
-            Err(Errno::ENXIO) => Sight::Unreadable("it is a socket".to_owned()),
-            Err(errno) => Sight::Unreadable(system_words(&errno.into())),
+            Err(Errno::EAGAIN) => Sight::Unreadable(Unread::Leased),
+            Err(Errno::ELOOP) => Sight::Unreadable(Unread::NotRegular(FileKind::Symlink)),
+            Err(Errno::ENXIO) => Sight::Unreadable(Unread::NotRegular(FileKind::Socket)),
+            Err(errno) => Sight::Unreadable(errno.into()),
         };
     }
 }
@@ -137,8 +134,7 @@ pub(crate) fn with_path<T>(
 
 /// Opens the lock file `name` in `dir`, a path from the working directory.
 pub(crate) fn open_in(dir: &Path, name: &CStr) -> Sight {
-    with_path(dir, name, open_path)
-        .unwrap_or_else(|errno| Sight::Unreadable(system_words(&errno.into())))
+    with_path(dir, name, open_path).unwrap_or_else(|errno| Sight::Unreadable(errno.into()))
 }
 
 /// Whether anything has this name in `dir`, a path from the working directory. Never opens it.
@@ -171,18 +167,16 @@ impl LockFile {
     fn opened(file: File) -> Sight {
         let stat = match fstat(&file) {
             Ok(stat) => stat,
-            Err(errno) => return Sight::Unreadable(system_words(&errno.into())),
+            Err(errno) => return Sight::Unreadable(errno.into()),
         };
         match FileKind::of(&stat) {
             FileKind::File => Sight::File(Self { file, stat }),
-            FileKind::Directory => Sight::Unreadable("it is a directory".to_owned()),
-            FileKind::Fifo => Sight::Unreadable("it is a FIFO".to_owned()),
-            _ => Sight::Unreadable("it is not a regular file".to_owned()),
+            kind => Sight::Unreadable(Unread::NotRegular(kind)),
         }
     }
 
-    /// Shows `see` the whole content as it is now, one of the usual size without the heap; else why not, in words.
-    pub(crate) fn see<T>(&self, see: impl FnOnce(&[u8]) -> T) -> Result<T, String> {
+    /// Shows `see` the whole content as it is now, one of the usual size without the heap; else why not.
+    pub(crate) fn see<T>(&self, see: impl FnOnce(&[u8]) -> T) -> Result<T, Unread> {
         let mut usual = [0; USUAL];
         match self.fill(&mut usual, 0)? {
             USUAL => self.rest_after(usual.to_vec()).map(|bytes| see(&bytes)),
@@ -195,11 +189,11 @@ impl LockFile {
         usize::try_from(self.stat.st_size).is_ok_and(|size| size > LIMIT)
     }
 
-    pub(crate) fn read(&self) -> Result<Vec<u8>, String> {
+    pub(crate) fn read(&self) -> Result<Vec<u8>, Unread> {
         self.see(<[u8]>::to_vec)
     }
 
-    pub(crate) fn first(&self, count: usize) -> Result<Vec<u8>, String> {
+    pub(crate) fn first(&self, count: usize) -> Result<Vec<u8>, Unread> {
         let mut bytes = vec![0; count];
         let filled = self.fill(&mut bytes, 0)?;
         bytes.truncate(filled);
@@ -207,19 +201,19 @@ impl LockFile {
     }
 
     /// The content, whose first bytes these are.
-    fn rest_after(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    fn rest_after(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, Unread> {
         let filled = bytes.len();
         bytes.resize(LIMIT + 1, 0);
         let filled = filled + self.fill(&mut bytes[filled..], filled)?;
         if filled > LIMIT {
-            return Err("it is larger than 64 KiB".to_owned());
+            return Err(Unread::TooLarge);
         }
         bytes.truncate(filled);
         Ok(bytes)
     }
 
     /// Reads on from `start` until the end of the file or of `bytes`; how many there were.
-    fn fill(&self, bytes: &mut [u8], start: usize) -> Result<usize, String> {
+    fn fill(&self, bytes: &mut [u8], start: usize) -> Result<usize, Unread> {
         let size = usize::try_from(self.stat.st_size).unwrap_or(usize::MAX);
         let mut filled = 0;
         while filled < bytes.len() {
@@ -230,7 +224,11 @@ impl LockFile {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(system_words(&error)),
+                Err(error) => {
+                    return Err(Unread::Os(
+                        error.raw_os_error().unwrap_or(Errno::EIO as i32),
+                    ));
+                }
             }
             // Less than was asked for, and all that there was a moment ago: that was the end.
             if start + filled == size && filled < bytes.len() {

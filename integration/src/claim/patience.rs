@@ -3,12 +3,14 @@
 //! The holder is waited for without the gate. Only what can be seen from outside, that the lock is no longer
 //! held, makes the loop ask for the gate again, so that a claim that waits never disturbs a cycle.
 
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_base::{closed, duration::shown};
 use beadlock_core::{Options, Reason, Skip, Verdict};
 use beadlock_core::{
+    decision::NotChecked,
     dialect::Record,
     look::{Look, look},
     obstacle::Obstacle,
@@ -105,11 +107,13 @@ impl<'a> Patience<'a> {
                 }
                 self.pause("somebody is changing it", deadline, attendant)
             }
-            Skip::CheckFailed { reason, detail, .. } => {
+            Skip::CheckFailed { why, .. } => {
                 let look = look(&self.target.place, &self.options);
                 let deadline = match self.wait {
                     // Nobody is waited for, also no writer.
-                    Wait::No if reason != Reason::RemovalFailed => Deadline::after(Duration::ZERO),
+                    Wait::No if why.reason() != Reason::RemovalFailed => {
+                        Deadline::after(Duration::ZERO)
+                    }
                     _ => self
                         .unreadable
                         .get_or_insert_default()
@@ -118,10 +122,10 @@ impl<'a> Patience<'a> {
                 };
                 if deadline.is_over() {
                     return Err(not_a_lock(&look, self.target)
-                        .unwrap_or_else(|| not_checked(self.target, reason, &detail))
+                        .unwrap_or_else(|| not_checked(self.target, &why))
                         .into());
                 }
-                self.pause(&detail, deadline, attendant)
+                self.pause(&why.to_string(), deadline, attendant)
             }
         }
     }
@@ -308,16 +312,17 @@ fn being_changed(target: &Target, drain: Duration) -> Error {
 }
 
 /// Nothing is known to be wrong with the lock: it was not seen.
-pub(crate) fn not_seen(target: &Target, obstacle: Obstacle, detail: &str) -> Error {
+pub(crate) fn not_seen(target: &Target, obstacle: Obstacle, detail: impl Display) -> Error {
     let path = escaped_path(&target.path());
     let message = format!("{path} was not touched: {detail}; {}", obstacle.advice());
     of_lock(Code::LockUnreadable, message, target).retry_after(RETRY)
 }
 
-fn not_checked(target: &Target, reason: Reason, detail: &str) -> Error {
-    if let Some(obstacle) = Obstacle::of(detail).filter(|_| reason == Reason::Unreadable) {
-        return not_seen(target, obstacle, detail);
+fn not_checked(target: &Target, why: &NotChecked) -> Error {
+    if let Some(obstacle) = why.obstacle() {
+        return not_seen(target, obstacle, why);
     }
+    let reason = why.reason();
     let (code, next) = match reason {
         Reason::RemovalFailed => (
             Code::LockStale,
@@ -333,8 +338,8 @@ fn not_checked(target: &Target, reason: Reason, detail: &str) -> Error {
     };
     let shown = escaped_path(&target.path());
     let message = match closed::directory_above(&target.path()) {
-        Some(why) => format!("{shown} cannot be looked at: {detail}; {why}"),
-        None => format!("{shown} is in the way and was not touched: {detail}; {next}"),
+        Some(closed) => format!("{shown} cannot be looked at: {why}; {closed}"),
+        None => format!("{shown} is in the way and was not touched: {why}; {next}"),
     };
     of_lock(code, message, target)
 }

@@ -2,8 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
-use beadlock_core::{Decision, Options, Reason, Skip, check};
-use beadlock_core::{gates::Gates, look::look};
+use beadlock_core::{Decision, Options, Skip, check};
+use beadlock_core::{decision::NotChecked, gates::Gates, look::look};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -134,12 +134,7 @@ fn unanswered(
     let Some(unresolved) = unresolved(target, environment) else {
         return Err(error);
     };
-    let detail = format!("failed to read lock file: {error}");
-    let decision = Decision::Skip(Skip::CheckFailed {
-        reason: Reason::Unreadable,
-        detail,
-        record: None,
-    });
+    let decision = Decision::from(Skip::from(NotChecked::Unanswered(error.to_string())));
     let message = message(&decision, unresolved.speaks_of_databases);
     let mut row = json!({
         "target": unresolved.name,

@@ -2,6 +2,7 @@
 //! (docs/design.md#looking).
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::time::Duration;
 
 use beadlock_base::{
@@ -246,14 +247,13 @@ pub fn run_raw(
                 return document;
             }
             let not_read =
-                |words: &str| format!("{} was not read: {words}", escaped_path(&target.path()));
+                |why: &dyn Display| format!("{} was not read: {why}", escaped_path(&target.path()));
             if target.protocol.without_record().is_some() {
                 return Err(Error::usage(not_read(
-                    "this lock has no record, and its file no content",
+                    &"this lock has no record, and its file no content",
                 )));
             }
-            let bytes =
-                raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(&words)))?;
+            let bytes = raw(&target.place).map_err(|why| Error::new(Code::Io, not_read(&why)))?;
             Ok(bytes.unwrap_or_default())
         });
         match bytes.and_then(|bytes| print(&bytes).map_err(|error| not_written(&error))) {

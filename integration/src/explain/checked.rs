@@ -1,11 +1,8 @@
 //! A target, and what a daemon does about it: what `check` shows.
 
 use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::look::{Look, look};
 use beadlock_core::{Decision, Options, Proceed, Skip, Verdict, Watched};
-use beadlock_core::{
-    log_line::Event,
-    look::{Look, look},
-};
 use serde_json::{Value, json};
 
 use super::explanation::Explanation;
@@ -24,7 +21,7 @@ pub fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String
 /// `speaks_of_databases`.
 pub fn message(decision: &Decision, speaks_of_databases: bool) -> String {
     let line = decision.to_string();
-    match (decision, line.strip_prefix(Event::Skipped.beginning())) {
+    match (decision, decision.why()) {
         _ if speaks_of_databases => line,
         (Decision::Proceed(Proceed::RemovedStale(removed)), _) if removed.why.is_empty() => {
             format!("Removed stale lock ({})", escaped(removed.record.holder()))
@@ -33,7 +30,7 @@ pub fn message(decision: &Decision, speaks_of_databases: bool) -> String {
             format!("Stale lock ({}) would be removed", escaped(record.holder()))
         }
         (Decision::Skip(Skip::InProgress), _) => "Skipping (a claim is in progress)".to_owned(),
-        (_, Some(why)) => format!("Skipping ({why}"),
+        (_, Some(why)) => format!("Skipping ({why})"),
         (_, None) => line,
     }
 }

@@ -33,13 +33,10 @@ impl Seen {
                 None => Decision::Proceed(Proceed::WouldRemoveStale(record, reason)),
             },
             (Verdict::Held(reason), Some(record)) => Decision::Skip(Skip::Locked(record, reason)),
-            (verdict, record) => {
-                let (reason, detail) = (verdict.reason(), self.look.detail.clone());
-                Decision::Skip(Skip::CheckFailed {
-                    reason,
-                    detail,
-                    record,
-                })
+            // What has no record has a reason for it. Should it have none, it counts as held.
+            _ => {
+                let why = self.look.no_record.clone();
+                why.map_or(Skip::InProgress, Skip::from).into()
             }
         }
     }
@@ -139,12 +136,12 @@ impl Seen {
             (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
             (Verdict::Unreadable(_), _) => {
                 let then = self.target.protocol.rules().then_unreadable;
-                format!("{word}: {} ({reason}); {then}", self.look.detail)
+                format!("{word}: {} ({reason}); {then}", self.look.detail())
             }
-            (Verdict::Free, _) if !self.look.detail.is_empty() => {
+            (Verdict::Free, _) if self.look.no_record.is_some() => {
                 format!(
                     "{word} ({reason}); what lies there is no lock: {}",
-                    self.look.detail
+                    self.look.detail()
                 )
             }
             _ => format!("{word} ({reason})"),

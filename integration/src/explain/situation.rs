@@ -62,7 +62,7 @@ impl Situation {
             (Reason::Invalid, _) => Self::Invalid,
             (_, Some(on_disk)) if on_disk.kind != FileKind::File => Self::NotAFile(on_disk.kind),
             (_, Some(on_disk)) if on_disk.size > LONGEST_LOCK_FILE => Self::TooLarge,
-            _ => Obstacle::of(&look.detail).map_or(Self::Unread, Self::NotOpened),
+            _ => look.obstacle().map_or(Self::Unread, Self::NotOpened),
         }
     }
 

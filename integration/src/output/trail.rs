@@ -69,9 +69,9 @@ pub struct Breakage<'a> {
 
 impl Breakage<'_> {
     /// Why, in a sentence: the person's own words, else what is wrong with the file.
-    pub fn detail(&self) -> Option<&str> {
-        self.why
-            .or(Some(self.look.detail.as_str()).filter(|detail| !detail.is_empty()))
+    pub fn detail(&self) -> Option<String> {
+        let of_file = || Some(self.look.detail()).filter(|detail| !detail.is_empty());
+        self.why.map(str::to_owned).or_else(of_file)
     }
 }
 

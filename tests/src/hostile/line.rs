@@ -1,5 +1,7 @@
 use beadlock_base::escape::is_harmless;
 use beadlock_checker::{Decision, Reason, Skip};
+use beadlock_core::decision::NotChecked;
+use beadlock_core::dialect::Rejected;
 use beadlock_core::dialect::beads::Record;
 use serde_json::Value;
 
@@ -68,11 +70,7 @@ fn known() -> Record {
 fn skips(record: &Record, detail: String) -> [Decision; 2] {
     [
         Decision::Skip(Skip::Locked(Box::new(record.into()), Reason::PidAlive)),
-        Decision::Skip(Skip::CheckFailed {
-            reason: Reason::Malformed,
-            detail,
-            record: None,
-        }),
+        Skip::from(NotChecked::Rejected(Rejected::Malformed(detail))).into(),
     ]
 }
 

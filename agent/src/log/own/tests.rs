@@ -4,8 +4,10 @@ use crate::database::Streak;
 use crate::state::StateWord;
 use beadlock_core::audit::{Audit, Author, Entry, Event as AuditEvent};
 use beadlock_core::database::Environment;
-use beadlock_core::dialect::beads;
+use beadlock_core::decision::{NotChanged, NotChecked};
+use beadlock_core::dialect::{Rejected, beads};
 use beadlock_core::runner::Ended;
+use beadlock_core::unread::Unread;
 use beadlock_core::{Proceed, Removed, Skip, Watched};
 use tokio::time::Instant;
 
@@ -13,13 +15,7 @@ use tokio::time::Instant;
 fn all() -> Vec<Line> {
     let record = || Box::new(Record::from(beads::Record::new("vc", "1").unwrap()));
     let skip = |skip| Decision::Skip(skip);
-    let check_failed = |reason| {
-        skip(Skip::CheckFailed {
-            reason,
-            detail: "x".to_owned(),
-            record: None,
-        })
-    };
+    let check_failed = |why: NotChecked| skip(why.into());
     let removed = Removed {
         record: record(),
         reason: Reason::PidGone,
@@ -60,10 +56,10 @@ fn all() -> Vec<Line> {
     let skips = [
         skip(Skip::Locked(record(), Reason::PidAlive)),
         skip(Skip::InProgress),
-        check_failed(Reason::Malformed),
-        check_failed(Reason::Invalid),
-        check_failed(Reason::Unreadable),
-        check_failed(Reason::RemovalFailed),
+        check_failed(NotChecked::Rejected(Rejected::Malformed("x".to_owned()))),
+        check_failed(NotChecked::Rejected(Rejected::Invalid("x".to_owned()))),
+        check_failed(NotChecked::Unread(Unread::Leased)),
+        check_failed(NotChecked::NotRemoved(NotChanged::NoGate)),
     ];
     lines.extend(
         skips

@@ -149,10 +149,10 @@ impl Entry {
             Skip::InProgress => self.reason(Reason::GateBusy),
             Skip::CheckFailed {
                 reason,
-                detail,
+                why,
                 record,
             } => {
-                let entry = self.reason(reason).detail(detail);
+                let entry = self.reason(reason).detail(why);
                 match record {
                     Some(record) => entry.lock(record),
                     None => entry,

@@ -5,7 +5,7 @@
 //! which the next one with the gate puts back. A file that cannot be read is known by its inode, which the look keeps
 //! from being used again, and by what `lstat` says of it.
 
-use std::{io, os::fd::OwnedFd, path::PathBuf, thread::sleep, time::Duration, time::Instant};
+use std::{os::fd::OwnedFd, path::PathBuf, thread::sleep, time::Duration, time::Instant};
 
 use nix::{
     errno::Errno, fcntl::AT_FDCWD, fcntl::AtFlags, fcntl::OFlag, fcntl::openat, sys::stat::fstat,
@@ -20,11 +20,8 @@ use crate::{
     facts::{Depth, now},
     look::{Judged, look},
 };
-use crate::{
-    look::Look, obstacle::Obstacle, options::Options, place::Place, read, read::Inode,
-    read::LockFile,
-};
-use crate::{read::Sight, verdict::Verdict};
+use crate::{look::Look, options::Options, place::Place, read, read::Inode, read::LockFile};
+use crate::{read::Sight, unread::Unread, verdict::Verdict};
 use beadlock_base::error::{Error, Result};
 
 const LOOKS: usize = 32;
@@ -103,7 +100,7 @@ impl Seen {
     fn is(&self, judged: &Judged, stat: &FileStat) -> bool {
         let same_words = judged.id == self.look.id
             && judged.record == self.look.record
-            && judged.detail == self.look.detail;
+            && judged.no_record == self.look.no_record;
         let same_file = || {
             self.pin
                 .as_ref()
@@ -172,7 +169,7 @@ fn marks(stat: &FileStat) -> [i64; 4] {
 }
 
 /// A regular file at the lock's path, open for reading; else why what is there is not read.
-type There = std::result::Result<LockFile, String>;
+type There = std::result::Result<LockFile, Unread>;
 
 struct Approved {
     inode: Inode,
@@ -206,13 +203,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
             // With a side file that had to stay, "absent" is not an answer yet (docs/model.md#v7).
             Sight::Absent if side_stays => return Ok(None),
             Sight::Absent => return Ok(Some(Broken::Gone)),
-            Sight::Unreadable(words) if words == read::LEASED => return Ok(None),
+            Sight::Unreadable(Unread::Leased) => return Ok(None),
             // It was not looked at, and may be alive.
-            Sight::Unreadable(words) if Obstacle::of(&words).is_some() => {
+            Sight::Unreadable(unread) if unread.may_be_alive() => {
                 let path = read::join(self.path, self.names.lock());
-                return Err(Error::new("read", path, io::Error::other(words)));
+                return Err(Error::new("read", path, unread));
             }
-            Sight::Unreadable(words) => Err(words),
+            Sight::Unreadable(unread) => Err(unread),
             Sight::File(file) => Ok(file),
         };
         if self.approved(&there, seen, licence)?.is_none() {
@@ -261,9 +258,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
     fn approved(&self, there: &There, seen: &Seen, licence: Licence) -> Result<Option<Approved>> {
         let (content, stat) = match there {
             Ok(file) => (file.read(), file.stat_now()),
-            Err(words) => {
+            Err(unread) => {
                 let stat = fstatat(self.dir, self.names.lock(), AtFlags::AT_SYMLINK_NOFOLLOW);
-                (Err(words.clone()), stat)
+                (Err(*unread), stat)
             }
         };
         let stat = match stat {
@@ -280,7 +277,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
                 Depth::Proof,
                 &self.options,
             ),
-            Err(words) => Judged::unreadable(words),
+            Err(unread) => Judged::unreadable(*unread),
         };
         let is_spared =
             licence == Licence::UnlessHeld && matches!(judged.verdict, Verdict::Held(_));

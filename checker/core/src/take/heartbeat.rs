@@ -21,7 +21,7 @@ use crate::{
     facts,
     gate::Gate,
 };
-use crate::{options::Options, read, read::Inode, read::LockFile, read::Sight};
+use crate::{options::Options, read, read::Inode, read::LockFile, read::Sight, unread::Unread};
 use beadlock_base::error::{Error, Result};
 
 const LEASE_PATIENCE: Duration = Duration::from_millis(50);
@@ -87,7 +87,7 @@ enum FoundLock {
     Ours(Box<Ours>),
     Lost(Whereabouts),
     /// Ours by its inode, and it cannot be opened so.
-    Closed(String),
+    Closed(Unread),
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
@@ -200,12 +200,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         } = *match self.find(held, read::open(self.dir, self.names.lock()))? {
             FoundLock::Ours(ours) => ours,
             FoundLock::Lost(whereabouts) => return lost(whereabouts),
-            FoundLock::Closed(words) => {
-                return Err(Error::new(
-                    "refresh",
-                    held.path(),
-                    std::io::Error::other(words),
-                ));
+            FoundLock::Closed(unread) => {
+                return Err(Error::new("refresh", held.path(), unread));
             }
         };
         // Without the gate nobody may touch a side file.
@@ -285,15 +281,15 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let file = match sight {
             Sight::File(file) => file,
             Sight::Absent => return Ok(FoundLock::Lost(Whereabouts::Vanished)),
-            Sight::Unreadable(words) => {
+            Sight::Unreadable(unread) => {
                 return Ok(self
                     .loss(held)?
-                    .map_or(FoundLock::Closed(words), FoundLock::Lost));
+                    .map_or(FoundLock::Closed(unread), FoundLock::Lost));
             }
         };
         let content = match file.read() {
             Ok(content) => content,
-            Err(words) if file.inode() == held.inode => return Ok(FoundLock::Closed(words)),
+            Err(unread) if file.inode() == held.inode => return Ok(FoundLock::Closed(unread)),
             Err(_) => return Ok(FoundLock::Lost(Whereabouts::Changed(None))),
         };
         let now = facts::moment();

@@ -7,7 +7,10 @@ use nix::{dir::Dir, fcntl::OFlag, fcntl::openat, sys::stat::Mode, sys::stat::fst
 
 use super::{Release, Site, Step, open_searchable, recover::Recovered};
 use crate::{dialect::Record, gate::Gate, on_disk::OnDisk};
-use crate::{options::Options, place::Place, read, read::Inode, read::LockFile, read::Sight};
+use crate::{
+    options::Options, place::Place, read, read::Inode, read::LockFile, read::Sight,
+    unread::NoRecord,
+};
 use beadlock_base::{
     error::{Error, Result},
     filesystem::{self, FileKind},
@@ -56,8 +59,8 @@ pub enum Adopted {
     Gone,
     /// There is another one; its record where it has one.
     NotOurs(Option<Box<Record>>),
-    /// What is there cannot be read, and why.
-    Unreadable(String),
+    /// What is there cannot be read, or is not a record, and why.
+    Unreadable(NoRecord),
 }
 
 impl Held {
@@ -227,17 +230,14 @@ impl<H: FnMut(Step)> Site<'_, H> {
     fn adopted(&self, id: &str) -> Result<Adopted> {
         let file = match read::open(self.dir, self.names.lock()) {
             Sight::Absent => return Ok(Adopted::Gone),
-            Sight::Unreadable(words) => return Ok(Adopted::Unreadable(words)),
+            Sight::Unreadable(unread) => return Ok(Adopted::Unreadable(unread.into())),
             Sight::File(file) => file,
         };
-        let parsed = file.read().map(|bytes| {
-            self.names
-                .parse(&bytes)
-                .map_err(|rejected| rejected.to_string())
-        });
+        let read = file.read().map_err(NoRecord::from);
+        let parsed = read.and_then(|bytes| self.names.parse(&bytes).map_err(NoRecord::from));
         let record = match parsed {
-            Ok(Ok(record)) => Box::new(record),
-            Ok(Err(words)) | Err(words) => return Ok(Adopted::Unreadable(words)),
+            Ok(record) => Box::new(record),
+            Err(no_record) => return Ok(Adopted::Unreadable(no_record)),
         };
         if id.is_empty() || record.id() != Some(id) {
             return Ok(Adopted::NotOurs(Some(record)));

@@ -23,13 +23,12 @@ mod remove;
 mod rename;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::{fmt::Display, path::Path, thread::sleep, time::Duration, time::Instant};
+use std::{path::Path, thread::sleep, time::Duration, time::Instant};
 
 use nix::{fcntl::OFlag, fcntl::open, sys::stat::Mode};
 
-use crate::verdict::Reason;
 use crate::{
-    decision::{Removed, Skip},
+    decision::{NotChanged, NotChecked, Removed, Skip},
     dialect::Record,
     gate::Gate,
     look::Dead,
@@ -121,15 +120,18 @@ pub enum Attempt {
 }
 
 /// Why a stale lock (`record`) could not be removed, or without one a side file not recovered.
-pub(crate) fn not_removed(record: Option<Box<Record>>, names: &Names, why: impl Display) -> Skip {
-    let detail = match record {
-        Some(_) => format!("failed to remove stale lock: {why}"),
-        None => format!("failed to recover {}: {why}", names.aside_shown()),
-    };
-    Skip::CheckFailed {
-        reason: Reason::RemovalFailed,
-        detail,
-        record,
+pub(crate) fn not_removed(
+    record: Option<Box<Record>>,
+    names: &Names,
+    why: impl Into<NotChanged>,
+) -> Skip {
+    match record {
+        Some(record) => Skip::not_removed(record, why),
+        None => NotChecked::NotRecovered {
+            aside: names.aside_shown(),
+            why: why.into(),
+        }
+        .into(),
     }
 }
 
@@ -304,7 +306,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         self.at(Step::Recovered);
         let file = match read::open(self.dir, self.names.lock()) {
             Sight::Absent => return Ok(SettleRound::Free),
-            Sight::Unreadable(words) => return Err(Skip::unreadable(words)),
+            Sight::Unreadable(unread) => return Err(unread.into()),
             Sight::File(file) => file,
         };
         let Dead {
@@ -314,7 +316,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         } = self.judge(&file).stale(&self.options)?;
         self.at(Step::Judged);
         if !self.gated {
-            return Err(not_removed(Some(record), &self.names, "no gate"));
+            return Err(not_removed(Some(record), &self.names, NotChanged::NoGate));
         }
         match self.remove(&file, &remove::Wanted::Dead) {
             Ok(Removal::Removed(watched, bytes)) => {
@@ -339,8 +341,8 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
     fn beside_a_side_file(&self) -> Skip {
         let judged = match read::open(self.dir, self.names.lock()) {
             Sight::Absent if self.gated => return Skip::InProgress,
-            Sight::Absent => return not_removed(None, &self.names, "no gate"),
-            Sight::Unreadable(words) => return Skip::unreadable(words),
+            Sight::Absent => return not_removed(None, &self.names, NotChanged::NoGate),
+            Sight::Unreadable(unread) => return unread.into(),
             Sight::File(file) => self.judge(&file),
         };
         // What died just now is for the next check, which will see to both.

@@ -128,7 +128,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     pub(crate) fn foresee(&self) -> Decision {
         let judged = |name| match read::open(self.dir, name) {
             Sight::Absent => None,
-            Sight::Unreadable(words) => Some(Judged::unreadable(words).stale(&self.options)),
+            Sight::Unreadable(unread) => Some(Judged::unreadable(unread).stale(&self.options)),
             Sight::File(file) => Some(self.judge(&file).stale(&self.options)),
         };
         match (judged(self.names.lock()), judged(self.names.aside())) {

@@ -1,5 +1,6 @@
 //! What a daemon does without a permit: the same in the agent and in `beadlock cycle`.
 
+use beadlock_core::decision::{FleetDoubt, NotChecked};
 use beadlock_core::dialect::{Names, Record};
 use beadlock_core::{Decision, Reason, Skip};
 
@@ -9,23 +10,19 @@ use crate::ClaimValue;
 impl Refusal {
     /// To leave the database alone, as if its lock were held by the holder of the claim, or could not be checked.
     pub fn decision(self) -> Decision {
-        let reason = match &self {
+        let doubt = match &self {
             Self::Held(claim) => {
                 if let Some(record) = record_of(&claim.value) {
                     return Skip::Locked(Box::new(record), Reason::FleetHeld).into();
                 }
-                Reason::FleetHeld
+                FleetDoubt::Held
             }
-            Self::New => Reason::FleetNew,
-            Self::Lost { .. } => Reason::FleetLost,
-            Self::Asking | Self::Unreachable { .. } | Self::Failed(_) => Reason::FleetUnreachable,
+            Self::New => FleetDoubt::New,
+            Self::Lost { .. } => FleetDoubt::Lost,
+            Self::Asking | Self::Unreachable { .. } | Self::Failed(_) => FleetDoubt::Unreachable,
         };
-        Skip::CheckFailed {
-            reason,
-            detail: self.to_string(),
-            record: None,
-        }
-        .into()
+        let words = self.to_string();
+        Skip::from(NotChecked::Fleet { doubt, words }).into()
     }
 }
 

@@ -113,7 +113,7 @@ fn to_be_broken(look: &Look, licence: Licence, target: &Target) -> Result<Option
         _ => {
             let message = format!(
                 "{path} cannot be understood: {}; it was not touched",
-                look.detail
+                look.detail()
             );
             Err(Error::new(Code::LockUnreadable, message))
         }

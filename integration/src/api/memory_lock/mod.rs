@@ -146,7 +146,7 @@ impl MemoryLock {
         let target = self.target(&environment)?;
         let look = look(&target.place, &self.options());
         if let Verdict::Unreadable(_) = look.verdict {
-            return Err(Error::new(Code::LockUnreadable, look.detail));
+            return Err(Error::new(Code::LockUnreadable, look.detail()));
         }
         let is_ours = look
             .record

@@ -86,13 +86,13 @@ fn shown(look: &Look, target: &Target) -> String {
     let path = escaped_path(&target.path());
     let what = match target.protocol.not_a_lock(look, target) {
         Some(data) => data.words,
-        None => format!("{path} cannot be understood: {}", escaped(&look.detail)),
+        None => format!("{path} cannot be understood: {}", escaped(&look.detail())),
     };
     let begin = match (look.on_disk, first_bytes(&target.place, SHOWN)) {
         (Some(there), _) if there.kind != FileKind::File => {
             format!("it is {}", kind_words(there.kind))
         }
-        (_, Err(why)) => format!("it cannot be shown: {}", escaped(&why)),
+        (_, Err(why)) => format!("it cannot be shown: {}", escaped(&why.to_string())),
         (_, Ok(bytes)) if bytes.is_empty() => "it is empty".to_owned(),
         (there, Ok(bytes)) => {
             let size = there.map_or(bytes.len() as u64, |there| there.size);
@@ -112,7 +112,7 @@ fn refused(look: &Look, target: &Target) -> Error {
     let path = escaped_path(&target.path());
     let what = match target.protocol.not_a_lock(look, target) {
         Some(data) => data.words,
-        None => format!("{path} is not a lock file ({}).", escaped(&look.detail)),
+        None => format!("{path} is not a lock file ({}).", escaped(&look.detail())),
     };
     let message = format!(
         "{what} It was not touched; to move it out of the way all the same: {}",

@@ -154,7 +154,7 @@ fn is_there(look: &Look, target: &Target) -> String {
         (Verdict::Stale(reason), _) => format!("is stale, left by {holder} ({reason}){id}"),
         (verdict, _) => format!(
             "cannot be understood: {} ({}){id}",
-            escaped(&look.detail),
+            escaped(&look.detail()),
             verdict.reason()
         ),
     }

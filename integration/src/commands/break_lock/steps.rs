@@ -9,14 +9,13 @@ use beadlock_base::{
     process,
 };
 use beadlock_core::take::{Broken, Licence, Seen, Site};
-use beadlock_core::{Options, Reason, Verdict};
+use beadlock_core::{Options, Verdict};
 use beadlock_core::{
     dialect::StartedAt,
     facts,
     gate::Gate,
     gates::Gates,
     look::{Look, look},
-    obstacle::Obstacle,
     on_disk::OnDisk,
 };
 use serde_json::{Value, json};
@@ -152,13 +151,7 @@ fn of_kernel(
 
 /// The same file, as far as it was shown: what somebody has said yes to.
 fn is_as_before(before: &Look, now: &Look) -> bool {
-    (&before.id, before.on_disk, &before.detail) == (&now.id, now.on_disk, &now.detail)
-}
-
-/// Why the lock could not be opened, although nothing is known to be wrong with it.
-fn hindered(look: &Look) -> Option<Obstacle> {
-    let is_unread = look.verdict == Verdict::Unreadable(Reason::Unreadable);
-    is_unread.then(|| Obstacle::of(&look.detail)).flatten()
+    (&before.id, before.on_disk, &before.no_record) == (&now.id, now.on_disk, &now.no_record)
 }
 
 fn nothing(target: &Target, look: &Look, typed: &BreakArgs, talk: &Talk) -> Value {
@@ -200,8 +193,8 @@ impl Breaking<'_> {
                 return Ok((look.clone(), None));
             }
             // What was not seen may be alive, however it is chosen.
-            if let Some(obstacle) = hindered(look) {
-                return Err(not_seen(target, obstacle, &look.detail).into());
+            if let Some(obstacle) = look.obstacle() {
+                return Err(not_seen(target, obstacle, look.detail()).into());
             }
             let chosen = match choice.take() {
                 Some(choice) => choice,
@@ -273,11 +266,11 @@ impl Breaking<'_> {
             if deadline.is_over() {
                 return Err(self.being_changed().into());
             }
-            let (path, words) = (self.target.path(), &seen.look().detail);
+            let (path, words) = (self.target.path(), seen.look().detail());
             let words = if words.is_empty() {
                 "it is aside for the moment"
             } else {
-                words
+                &words
             };
             attendant.waiting(&Waited::Unsettled {
                 path: &path,
@@ -375,7 +368,8 @@ impl Breaking<'_> {
                 talk.say(&format!("{broke}; its record is kept in {kept}"));
             }
             None => {
-                let detail = escaped(&look.detail);
+                let detail = look.detail();
+                let detail = escaped(&detail);
                 let what = match look.on_disk.map(|there| there.kind) {
                     Some(kind) if kind != FileKind::File => {
                         format!("{} in place of the lock", kind_words(kind))

@@ -12,7 +12,7 @@ fn nothing() -> Look {
     Look {
         verdict: Verdict::Free,
         record: None,
-        detail: String::new(),
+        no_record: None,
         content: None,
         id: None,
         facts: None,

@@ -200,7 +200,7 @@ fn cycles(runs: &[CycleRun], range: HtmlRange, words: &mut WordList) -> Value {
 fn claim(PastStreak { streak, until, end }: &PastStreak, words: &mut WordList) -> Value {
     let (kind, who, why) = match &streak.cause {
         SkipCause::Held(name) => (0, name.as_str(), String::new()),
-        SkipCause::Unreadable(why) => (1, "", why.clone()),
+        SkipCause::Unreadable(why) => (1, "", why.words.clone()),
         SkipCause::Busy => (2, "", String::new()),
     };
     let lock = &streak.lock;

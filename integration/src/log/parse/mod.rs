@@ -5,6 +5,7 @@
 
 pub mod event;
 pub mod line;
+pub mod reason;
 mod slog;
 pub mod source;
 pub mod time;

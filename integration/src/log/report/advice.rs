@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use beadlock_base::escape::{escaped, is_harmless};
-use beadlock_core::obstacle::Obstacle;
+use beadlock_core::decision::LoggedDoubt;
 
 use super::{NextCommand, answer::AnswerContext};
 use crate::claim::explained::{in_container, see_on};
@@ -192,22 +192,22 @@ impl AnswerContext<'_> {
         })
     }
 
-    pub fn for_unreadable(&self, why: &str) -> Vec<NextCommand> {
-        if why.starts_with("failed to remove stale lock") {
-            return vec![self.on_target(
+    pub fn for_unreadable(&self, doubt: LoggedDoubt) -> Vec<NextCommand> {
+        let look = || self.on_target("beadlock status {}", "what is wrong with it");
+        match doubt {
+            LoggedDoubt::NotRemoved => vec![self.on_target(
                 "beadlock check {} --explain",
                 "tries again, and says what stops it",
-            )];
+            )],
+            LoggedDoubt::MayBeAlive => vec![look()],
+            LoggedDoubt::Other => vec![
+                look(),
+                self.on_target(
+                    "beadlock break {} --malformed",
+                    "when nobody needs it; keeps a copy",
+                ),
+            ],
         }
-        let mut next = vec![self.on_target("beadlock status {}", "what is wrong with it")];
-        // A lock file that could not be read may be alive. Older daemons have their own words for the first obstacle.
-        if !why.contains("too many open files") && Obstacle::of(why).is_none() {
-            next.push(self.on_target(
-                "beadlock break {} --malformed",
-                "when nobody needs it; keeps a copy",
-            ));
-        }
-        next
     }
 }
 

@@ -418,7 +418,7 @@ impl<'a> AnswerContext<'a> {
             SkipCause::Unreadable(why) => (
                 "unreadable",
                 "the lock cannot be checked".to_owned(),
-                self.for_unreadable(why),
+                self.for_unreadable(why.doubt),
             ),
             SkipCause::Busy => (
                 "busy",
@@ -457,7 +457,7 @@ impl<'a> AnswerContext<'a> {
             )
         });
         let detail = match &streak.cause {
-            SkipCause::Unreadable(why) => Some(escaped(why).to_string()),
+            SkipCause::Unreadable(why) => Some(escaped(&why.words).to_string()),
             _ => None,
         };
         [reason, claimed, before, detail]

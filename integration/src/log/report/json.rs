@@ -115,7 +115,7 @@ fn answer_json(timeline: &DatabaseTimeline, answer: &LogAnswer) -> Value {
     let streak = timeline.streak.as_ref().filter(|_| is_about_lock);
     let (holder, detail) = match streak.map(|streak| &streak.cause) {
         Some(SkipCause::Held(name)) => (Some(name), None),
-        Some(SkipCause::Unreadable(why)) => (None, Some(why)),
+        Some(SkipCause::Unreadable(why)) => (None, Some(&why.words)),
         _ => (None, None),
     };
     let lock = streak.map(|streak| streak.lock.clone()).unwrap_or_default();
@@ -172,7 +172,7 @@ fn unreadable_json(timeline: &DatabaseTimeline) -> Vec<Value> {
 
 fn unreadable(PastStreak { streak, until, end }: &PastStreak) -> Value {
     let detail = match &streak.cause {
-        SkipCause::Unreadable(why) => why.as_str(),
+        SkipCause::Unreadable(why) => why.words.as_str(),
         _ => "",
     };
     json!({

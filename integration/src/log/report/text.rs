@@ -394,7 +394,7 @@ fn unreadable(timeline: &DatabaseTimeline, page: &Page<'_>) -> String {
     ];
     let row = |PastStreak { streak, until, end }: &PastStreak| {
         let why = match &streak.cause {
-            SkipCause::Unreadable(why) => escaped(why).to_string(),
+            SkipCause::Unreadable(why) => escaped(&why.words).to_string(),
             _ => String::new(),
         };
         [

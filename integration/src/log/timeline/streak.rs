@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use crate::log::parse::{event::DaemonEvent, line::LockDetails, time::LogTime};
+use crate::log::parse::{
+    event::DaemonEvent, line::LockDetails, reason::LoggedReason, time::LogTime,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkipCause {
     Held(String),
     /// The lock cannot be checked or removed, for this reason.
-    Unreadable(String),
+    Unreadable(LoggedReason),
     Busy,
 }
 
@@ -18,7 +20,7 @@ impl SkipCause {
         Some(match event {
             DaemonEvent::Locked(name) => Self::Held((*name).to_owned()),
             DaemonEvent::CutOff(name) => Self::Held(format!("{name}…")),
-            DaemonEvent::Unreadable(why) => Self::Unreadable((*why).to_owned()),
+            DaemonEvent::Unreadable(why) => Self::Unreadable(LoggedReason::parse(why)),
             DaemonEvent::Busy => Self::Busy,
             _ => return None,
         })

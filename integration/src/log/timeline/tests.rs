@@ -7,6 +7,7 @@ use super::rhythm::GapKind;
 use super::state::{CycleCounts, SyncState};
 use super::streak::SkipCause;
 use super::*;
+use crate::log::parse::reason::LoggedReason;
 
 fn read(lines: &[&str]) -> LogTimeline {
     read_in(LogWindow::default(), lines)
@@ -136,7 +137,7 @@ fn every_way_a_hold_can_end_is_told_apart() {
     );
     assert_eq!(
         past.streak.cause,
-        SkipCause::Unreadable("malformed lock file: unexpected EOF".to_owned())
+        SkipCause::Unreadable(LoggedReason::parse("malformed lock file: unexpected EOF"))
     );
 }
 

@@ -67,7 +67,7 @@ pub fn document(
         let path = escaped_path(&target.path());
         return Err(Error::new(
             Code::LockUnreadable,
-            format!("{path} cannot be understood: {}", look.detail),
+            format!("{path} cannot be understood: {}", look.detail()),
         ));
     }
     let we_hold_it = nested::outer_claim(target, environment).is_some();

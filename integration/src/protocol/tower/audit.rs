@@ -151,7 +151,7 @@ impl DocumentEvents for TowerAudit<'_> {
             "previous_lock": previous,
             "kept": broken.kept.to_string_lossy(),
             "reason": broken.how,
-            "detail": broken.detail().map(cut),
+            "detail": broken.detail().map(|why| cut(&why)),
         });
         self.write("lock_broken", fields);
     }

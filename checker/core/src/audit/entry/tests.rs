@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::super::Author;
 use super::*;
+use crate::decision::NotChecked;
+use crate::dialect::Rejected;
 use crate::{dialect, dialect::beads::Mark, dialect::beads::Record};
 
 const FIELDS: [&str; 15] = [
@@ -196,10 +198,10 @@ fn a_removal_has_its_proof_its_watch_and_its_record() {
 #[test]
 fn a_block_has_what_is_in_the_way() {
     let check_failed = |reason, record| {
-        let detail = "malformed lock file: unexpected EOF".to_owned();
+        let rejected = Rejected::Malformed("unexpected EOF".to_owned());
         Skip::CheckFailed {
             reason,
-            detail,
+            why: NotChecked::Rejected(rejected),
             record,
         }
     };
