@@ -44,7 +44,7 @@ impl AuditTrail {
                 if let Err(failed) = audit.write(&entry)
                     && failed.is_news()
                 {
-                    log::line(database, own::worded(failed));
+                    log::line(database, own::not_audited(entry.event(), &failed));
                 }
             }
             let _ = ending.send(());

@@ -54,7 +54,8 @@ pub(crate) enum End {
 }
 
 impl End {
-    fn event(&self) -> Event {
+    /// The event of its line.
+    pub(crate) fn event(&self) -> Event {
         match self {
             Self::Complete => Event::CycleComplete,
             Self::Incomplete(_) => Event::CycleIncomplete,
@@ -104,14 +105,53 @@ impl End {
         }
     }
 
-    /// Why it failed: what its line says, without the beginning.
+    /// Why it failed, in words; empty where it did not.
     pub(crate) fn why(&self) -> String {
-        let line = self.to_string();
-        match line.strip_prefix(Event::CycleFailed.beginning()) {
-            Some(why) => why.trim_start_matches(": ").to_owned(),
-            None => line.replacen(Event::CycleTimedOut.beginning(), "timed out", 1),
+        match self {
+            Self::Complete => String::new(),
+            Self::Incomplete(why) | Self::Refused(why) => why.clone(),
+            Self::TimedOut { after } => format!("timed out {}", after_limit(*after)),
+            Self::RunnerLost { ended } => {
+                format!("its runner was killed; {ended} processes of the command ended")
+            }
+            Self::Failed { how, took } => why_failed(how, *took),
         }
     }
+}
+
+/// How a command ended that its runner tells of, after this time.
+fn why_failed(how: &Ended, took: Duration) -> String {
+    match how {
+        Ended::Exit(code) => format!("exit code {code} after {}", shown(took)),
+        Ended::Signal(signal) => {
+            let name = Signal::try_from(*signal).map_or("", Signal::as_str);
+            format!("killed by signal {signal} {name} after {}", shown(took))
+        }
+        Ended::NotStarted(why) => format!("the command could not be started: {why}"),
+        Ended::GateLost(loss) => {
+            let what = match loss {
+                GateLoss::Replaced => "replaced by another one",
+                GateLoss::Vanished => "removed or renamed",
+            };
+            format!(
+                "the database's directory was {what} within {}, as by `git switch`, mv or rm; claims no longer wait \
+                 for this cycle, so it was ended; look at what its command changed; to switch between cycles: \
+                 beadlock hold -- git switch BRANCH",
+                shown(took)
+            )
+        }
+        Ended::FleetLost => format!(
+            "its right in the fleet was lost after {}, so all that its command had started was ended; look at what \
+             it changed",
+            shown(took)
+        ),
+        Ended::TimedOut => format!("timed out {}", after_limit(took)),
+    }
+}
+
+/// How a line goes on that says that the command was ended at its limit.
+fn after_limit(limit: Duration) -> String {
+    format!("after {}; command ended", shown(limit))
 }
 
 impl Display for End {
@@ -119,75 +159,19 @@ impl Display for End {
         f.write_str(self.event().beginning())?;
         match self {
             Self::Complete => Ok(()),
-            Self::Incomplete(why) | Self::Refused(why) => write!(f, ": {why}"),
-            Self::Failed {
-                how: Ended::Exit(code),
-                took,
-            } => {
-                write!(f, ": exit code {code} after {}", shown(*took))
-            }
-            Self::Failed {
-                how: Ended::Signal(signal),
-                took,
-            } => {
-                let name = Signal::try_from(*signal).map_or("", Signal::as_str);
-                write!(
-                    f,
-                    ": killed by signal {signal} {name} after {}",
-                    shown(*took)
-                )
-            }
-            Self::Failed {
-                how: Ended::NotStarted(why),
-                ..
-            } => {
-                write!(f, ": the command could not be started: {why}")
-            }
-            Self::Failed {
-                how: Ended::GateLost(loss),
-                took,
-            } => {
-                let what = match loss {
-                    GateLoss::Replaced => "replaced by another one",
-                    GateLoss::Vanished => "removed or renamed",
-                };
-                write!(
-                    f,
-                    ": the database's directory was {what} within {}, as by `git switch`, mv or rm; claims no longer \
-                     wait for this cycle, so it was ended; look at what its command changed; to switch between \
-                     cycles: beadlock hold -- git switch BRANCH",
-                    shown(*took)
-                )
-            }
-            Self::Failed {
-                how: Ended::FleetLost,
-                took,
-            } => write!(
-                f,
-                ": its right in the fleet was lost after {}, so all that its command had started was ended; look at \
-                 what it changed",
-                shown(*took)
-            ),
-            Self::Failed {
+            Self::TimedOut { after: limit }
+            | Self::Failed {
                 how: Ended::TimedOut,
-                took: after,
-            }
-            | Self::TimedOut { after } => {
-                write!(f, " after {}; command ended", shown(*after))
-            }
-            Self::RunnerLost { ended } => {
-                write!(
-                    f,
-                    ": its runner was killed; {ended} processes of the command ended"
-                )
-            }
+                took: limit,
+            } => write!(f, " {}", after_limit(*limit)),
+            _ => write!(f, ": {}", self.why()),
         }
     }
 }
 
 impl From<&End> for Line {
     fn from(end: &End) -> Self {
-        own::worded(end)
+        own::ended(end)
     }
 }
 
@@ -459,44 +443,79 @@ mod tests {
     #[test]
     fn says_how_it_ended() {
         let took = Duration::from_millis(1_250);
+        let failed = |how| End::Failed { how, took };
         let table = [
-            (End::Complete, "Sync cycle complete"),
+            (End::Complete, "Sync cycle complete", ""),
             (
                 End::Incomplete("no upstream".to_owned()),
                 "Sync cycle incomplete: no upstream",
+                "no upstream",
             ),
             (
-                End::Failed {
-                    how: Ended::Exit(3),
-                    took,
-                },
+                End::Refused("no git".to_owned()),
+                "Sync cycle failed: no git",
+                "no git",
+            ),
+            (
+                failed(Ended::Exit(3)),
                 "Sync cycle failed: exit code 3 after 1.2s",
+                "exit code 3 after 1.2s",
             ),
             (
-                End::Failed {
-                    how: Ended::Signal(9),
-                    took,
-                },
+                failed(Ended::Signal(9)),
                 "Sync cycle failed: killed by signal 9 SIGKILL after 1.2s",
+                "killed by signal 9 SIGKILL after 1.2s",
             ),
             (
-                End::Failed {
-                    how: Ended::GateLost(GateLoss::Replaced),
-                    took,
-                },
+                failed(Ended::NotStarted("no such file".to_owned())),
+                "Sync cycle failed: the command could not be started: no such file",
+                "the command could not be started: no such file",
+            ),
+            (
+                failed(Ended::GateLost(GateLoss::Replaced)),
                 "Sync cycle failed: the database's directory was replaced by another one within 1.2s, as by `git \
                  switch`, mv or rm; claims no longer wait for this cycle, so it was ended; look at what its command \
                  changed; to switch between cycles: beadlock hold -- git switch BRANCH",
+                "the database's directory was replaced by another one within 1.2s, as by `git switch`, mv or rm; \
+                 claims no longer wait for this cycle, so it was ended; look at what its command changed; to switch \
+                 between cycles: beadlock hold -- git switch BRANCH",
+            ),
+            (
+                failed(Ended::GateLost(GateLoss::Vanished)),
+                "Sync cycle failed: the database's directory was removed or renamed within 1.2s, as by `git switch`, \
+                 mv or rm; claims no longer wait for this cycle, so it was ended; look at what its command changed; \
+                 to switch between cycles: beadlock hold -- git switch BRANCH",
+                "the database's directory was removed or renamed within 1.2s, as by `git switch`, mv or rm; claims \
+                 no longer wait for this cycle, so it was ended; look at what its command changed; to switch \
+                 between cycles: beadlock hold -- git switch BRANCH",
+            ),
+            (
+                failed(Ended::FleetLost),
+                "Sync cycle failed: its right in the fleet was lost after 1.2s, so all that its command had started \
+                 was ended; look at what it changed",
+                "its right in the fleet was lost after 1.2s, so all that its command had started was ended; look at \
+                 what it changed",
+            ),
+            (
+                failed(Ended::TimedOut),
+                "Sync cycle timed out after 1.2s; command ended",
+                "timed out after 1.2s; command ended",
             ),
             (
                 End::TimedOut {
                     after: Duration::from_secs(120),
                 },
                 "Sync cycle timed out after 2m; command ended",
+                "timed out after 2m; command ended",
+            ),
+            (
+                End::RunnerLost { ended: 2 },
+                "Sync cycle failed: its runner was killed; 2 processes of the command ended",
+                "its runner was killed; 2 processes of the command ended",
             ),
         ];
-        for (end, words) in table {
-            assert_eq!(end.to_string(), words);
+        for (end, line, why) in table {
+            assert_eq!((end.to_string().as_str(), end.why().as_str()), (line, why));
         }
     }
 }

@@ -12,6 +12,7 @@ use beadlock_base::duration::shown;
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_base::shell::{Part, to_type};
 use beadlock_core::agent_process::AgentProcess;
+use beadlock_core::audit::{self, Event as AuditEvent};
 use beadlock_core::database::Database;
 use beadlock_core::dialect::Record;
 use beadlock_core::dialect::beads::StartedAt;
@@ -20,6 +21,7 @@ use beadlock_core::zombie::Zombie;
 use beadlock_core::{Decision, Reason};
 
 use super::{Line, this_agent};
+use crate::command::End;
 
 /// A line with the beginning of its event.
 fn said(event: Event, rest: impl Display) -> Line {
@@ -53,8 +55,18 @@ pub(crate) fn failed(why: impl Display) -> Line {
     said(Event::CycleFailed, format_args!(": {why}"))
 }
 
+/// How a cycle has ended.
+pub(crate) fn ended(end: &End) -> Line {
+    Line::new(end.event(), end.to_string())
+}
+
 pub(crate) fn skipped(decision: &Decision) -> Line {
-    about(decision, worded(decision))
+    about(decision, of_decision(decision))
+}
+
+/// The line of a decision, as the checker words it.
+fn of_decision(decision: &Decision) -> Line {
+    Line::new(decision.event(), decision.to_string())
 }
 
 fn holder(record: &Record) -> String {
@@ -82,15 +94,12 @@ pub(crate) fn held(record: &Record, reason: Reason, zombie: Option<&Zombie>) -> 
 }
 
 pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) -> Line {
-    let words = decision.to_string();
-    let why = words
-        .strip_prefix(Event::Skipped.beginning())
-        .and_then(|words| words.strip_suffix(')'));
     let witness = decision
         .record()
         .map(|record| format!(" since {}", holder(record)))
         .unwrap_or_default();
-    let (took, why, reason) = (shown(took), why.unwrap_or(&words), decision.reason());
+    let why = decision.why().unwrap_or_default();
+    let (took, reason) = (shown(took), decision.reason());
     let command = to_type("beadlock status {}", &[Part::Path(dir)]);
     let rest = format!("{took}: {why}{witness} ({reason}); {command} says what to do");
     about(decision, said(Event::StillSkipping, rest))
@@ -125,7 +134,7 @@ pub(crate) fn resumed(skips: u64, took: Duration) -> Line {
 }
 
 pub(crate) fn removed_stale(decision: &Decision) -> Line {
-    about(decision, worded(decision))
+    about(decision, of_decision(decision))
 }
 
 fn about(decision: &Decision, line: Line) -> Line {
@@ -219,7 +228,7 @@ pub(crate) fn cannot_look(dir: &Path, why: impl Display) -> Line {
 
 /// The first line of each file: which agent writes it.
 pub(crate) fn header() -> Line {
-    worded(format_args!("{}, times in UTC", this_agent()))
+    Line::new(Event::Header, format!("{}, times in UTC", this_agent()))
 }
 
 pub(crate) fn started() -> Line {
@@ -251,6 +260,15 @@ pub(crate) fn ending(signal: &str, running: usize) -> Line {
 
 pub(crate) fn stopped() -> Line {
     said(Event::AgentStopped, this_agent().name())
+}
+
+/// An entry about this is missing in the audit file.
+pub(crate) fn not_audited(about: AuditEvent, failed: &audit::Failed) -> Line {
+    let event = match about {
+        AuditEvent::LockStaleRemoved => Event::RemovalNotAudited,
+        _ => Event::SkipNotAudited,
+    };
+    Line::new(event, failed.to_string())
 }
 
 /// A line of a command's output.

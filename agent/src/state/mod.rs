@@ -68,7 +68,7 @@ impl StateWord {
 
     /// As it stands in the log, in JSON and in labels: `local_only`.
     pub(crate) fn as_str(self) -> &'static str {
-        self.event().beginning().trim_start_matches("State: ")
+        self.event().state()
     }
 
     /// Work does not arrive where it should.
@@ -153,13 +153,9 @@ impl DatabaseState {
     }
 
     fn skipped(decision: &Decision, dir: &Path) -> Self {
-        let words = decision.to_string();
-        let why = words
-            .strip_prefix(Event::Skipped.beginning())
-            .and_then(|words| words.strip_suffix(')'));
         let details = StateDetails {
             reason: Cow::Borrowed(decision.reason().as_str()),
-            why: why.unwrap_or(&words).to_owned(),
+            why: decision.why().unwrap_or_default(),
             next: Some(to_type("beadlock status {}", &[Part::Path(dir)])),
             ..StateDetails::default()
         };

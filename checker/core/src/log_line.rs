@@ -145,6 +145,21 @@ impl Event {
         LINES[self as usize].2
     }
 
+    /// The state that its line reports, as JSON and labels have it: `local_only`. "" for a line about something else.
+    pub fn state(self) -> &'static str {
+        match self {
+            Self::StateNotServing => "not_serving",
+            Self::StateFailed => "failed",
+            Self::StateSkipped => "skipped",
+            Self::StateLocalOnly => "local_only",
+            Self::StateBehind => "behind",
+            Self::StateStarting => "starting",
+            Self::StateIdle => "idle",
+            Self::StateSynced => "synced",
+            _ => "",
+        }
+    }
+
     /// How its line begins; "" for output.
     pub fn beginning(self) -> &'static str {
         LINES[self as usize].3
@@ -169,6 +184,10 @@ mod tests {
                 (word, level, beginning)
             );
             assert_eq!(Event::parse(&format!("{beginning}x")), (event, "x"));
+            match event.state() {
+                "" => assert_ne!(word, "state", "{event:?}"),
+                state => assert_eq!(format!("State: {state}"), beginning),
+            }
         }
         assert_eq!(LINES.len(), Event::Output as usize + 1);
     }

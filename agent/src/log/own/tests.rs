@@ -2,7 +2,7 @@ use super::*;
 use crate::command::End;
 use crate::database::Streak;
 use crate::state::StateWord;
-use beadlock_core::audit::{Audit, Author, Entry, Event as AuditEvent};
+use beadlock_core::audit::{Audit, Author, Entry};
 use beadlock_core::database::Environment;
 use beadlock_core::decision::{NotChanged, NotChecked};
 use beadlock_core::dialect::{Rejected, beads};
@@ -81,11 +81,10 @@ fn all() -> Vec<Line> {
     let audit = Audit::open(&dir.join("audit"), Author::new("x", "1")).unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
     for event in [AuditEvent::LockBlocked, AuditEvent::LockStaleRemoved] {
-        lines.push(worded(
-            audit
-                .write(&Entry::new(event, "1", "beads:.beads", path))
-                .unwrap_err(),
-        ));
+        let failed = audit
+            .write(&Entry::new(event, "1", "beads:.beads", path))
+            .unwrap_err();
+        lines.push(not_audited(event, &failed));
     }
     let path = Path::new("/x");
     lines.extend([

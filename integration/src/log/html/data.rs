@@ -146,7 +146,7 @@ fn database_json(
         .collect::<Vec<_>>();
     let states = spans.states.iter().map(|state| {
         let (from, length) = span(state.from, state.to.unwrap_or(database.end));
-        let word = state.state.beginning().trim_start_matches("State: ");
+        let word = state.state.state();
         json!([from, length, words.place(word), words.place(&state.why)])
     });
     let states: Vec<Value> = states.collect();

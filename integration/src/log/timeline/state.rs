@@ -76,5 +76,5 @@ impl ReportedState {
 
 /// `local_only` of `State: local_only`.
 fn word<S: Serializer>(state: &Line, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(state.beginning().trim_start_matches("State: "))
+    serializer.serialize_str(state.state())
 }
