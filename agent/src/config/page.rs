@@ -6,7 +6,7 @@ use std::path::Path;
 
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_base::regular::{self, Links, Unread};
-use beadlock_core::database::NoDatabase;
+use beadlock_core::database::{NoDatabase, Program};
 
 /// No configuration is longer, in bytes.
 const LARGEST: u64 = 1024 * 1024;
@@ -33,12 +33,7 @@ impl ConfigFailure {
 
 impl From<NoDatabase> for ConfigFailure {
     fn from(error: NoDatabase) -> Self {
-        // The library's advice is for claims.
-        let message = error.to_string().replace(
-            "beadlock hold path/.beads -- …",
-            "beadlock-agent --db path/.beads",
-        );
-        Self::new(error.exit_code(), message)
+        Self::new(error.exit_code(), error.shown(Program::Agent))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     path::Path, path::PathBuf,
 };
 
-pub use crate::directory::NoDatabase;
+pub use crate::directory::{NoDatabase, NoDatabaseKind, Program};
 use crate::{
     directory,
     read::{self, Sight},
@@ -154,8 +154,8 @@ impl Database {
                 });
             }
         }
-        Err(NoDatabase::not_there(format!(
-            "no .beads here or above (looked in {} and above); name one: beadlock hold path/.beads -- …",
+        Err(NoDatabase::not_found(format!(
+            "no .beads here or above (looked in {} and above)",
             escaped_path(&environment.cwd)
         )))
     }

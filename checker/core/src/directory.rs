@@ -89,32 +89,70 @@ pub(crate) fn unreachable(path: &Path, shown: &str, error: &io::Error) -> NoData
 /// Why there is no database. `Display` says what to type next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoDatabase {
-    /// `NO_TARGET`, `USAGE` or `IO`.
-    code: &'static str,
+    kind: NoDatabaseKind,
     message: String,
+    /// The message ends with how to name a database, as the program that says it is called.
+    names_one: bool,
+}
+
+/// What is missing where there is no database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoDatabaseKind {
+    /// There is none at the place.
+    NotThere,
+    /// The command line is wrong.
+    Usage,
+    /// The place cannot be looked at, or what leads from there to it.
+    Io,
+}
+
+/// The program in whose name advice is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// `beadlock`
+    Beadlock,
+    /// `beadlock-agent`
+    Agent,
+}
+
+impl Program {
+    /// How to name a database to it.
+    fn named_one(self) -> &'static str {
+        match self {
+            Self::Beadlock => "beadlock hold path/.beads -- …",
+            Self::Agent => "beadlock-agent --db path/.beads",
+        }
+    }
 }
 
 impl NoDatabase {
-    pub(crate) fn not_there(message: String) -> Self {
+    fn new(kind: NoDatabaseKind, message: String) -> Self {
         Self {
-            code: "NO_TARGET",
+            kind,
             message,
+            names_one: false,
+        }
+    }
+
+    pub(crate) fn not_there(message: String) -> Self {
+        Self::new(NoDatabaseKind::NotThere, message)
+    }
+
+    /// There is none where it is looked for without a name: the message goes on with how to name one.
+    pub(crate) fn not_found(message: String) -> Self {
+        Self {
+            names_one: true,
+            ..Self::not_there(message)
         }
     }
 
     pub(crate) fn io(message: String) -> Self {
-        Self {
-            code: "IO",
-            message,
-        }
+        Self::new(NoDatabaseKind::Io, message)
     }
 
     /// A mistake of the command line.
     pub fn usage(message: String) -> Self {
-        Self {
-            code: "USAGE",
-            message,
-        }
+        Self::new(NoDatabaseKind::Usage, message)
     }
 
     /// The same, naming the variable that the target came from.
@@ -134,19 +172,68 @@ impl NoDatabase {
 
     /// 2 when the command line is wrong, else 1 (docs/design.md#exit-codes).
     pub fn exit_code(&self) -> u8 {
-        if self.code == "USAGE" { 2 } else { 1 }
+        match self.kind {
+            NoDatabaseKind::Usage => 2,
+            NoDatabaseKind::NotThere | NoDatabaseKind::Io => 1,
+        }
     }
 
-    /// `NO_TARGET`, `USAGE` or `IO`.
-    pub fn code(&self) -> &'static str {
-        self.code
+    /// What is missing.
+    pub fn kind(&self) -> NoDatabaseKind {
+        self.kind
+    }
+
+    /// The message of this program.
+    pub fn shown(&self, program: Program) -> String {
+        let Self { message, .. } = self;
+        match self.names_one {
+            true => format!("{message}; name one: {}", program.named_one()),
+            false => message.clone(),
+        }
     }
 }
 
 impl fmt::Display for NoDatabase {
+    /// The message of `beadlock`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.shown(Program::Beadlock))
     }
 }
 
 impl std::error::Error for NoDatabase {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_names_a_database_as_its_program_does() {
+        let found = NoDatabase::not_found("no .beads here or above (looked in / and above)".into());
+        let said = "no .beads here or above (looked in / and above); name one:";
+        assert_eq!(
+            found.to_string(),
+            format!("{said} beadlock hold path/.beads -- …")
+        );
+        assert_eq!(
+            found.shown(Program::Agent),
+            format!("{said} beadlock-agent --db path/.beads")
+        );
+        assert_eq!(
+            (found.kind(), found.exit_code()),
+            (NoDatabaseKind::NotThere, 1)
+        );
+        let usage = NoDatabase::usage("x".to_owned())
+            .with(" y")
+            .of_variable("V");
+        assert_eq!(
+            (usage.shown(Program::Agent), usage.to_string()),
+            ("$V: x y".into(), "$V: x y".into())
+        );
+        assert_eq!(
+            (usage.kind(), usage.exit_code()),
+            (NoDatabaseKind::Usage, 2)
+        );
+        let io = NoDatabase::io("x".to_owned());
+        assert_eq!((io.kind(), io.exit_code()), (NoDatabaseKind::Io, 1));
+    }
+}

@@ -236,6 +236,7 @@ impl NoDatabase {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database::NoDatabaseKind;
 
     #[test]
     fn parses() {
@@ -349,8 +350,8 @@ mod tests {
         );
         let error = place("nowhere/x").unwrap_err();
         assert_eq!(
-            (error.exit_code(), error.code()),
-            (1, "NO_TARGET"),
+            (error.exit_code(), error.kind()),
+            (1, NoDatabaseKind::NotThere),
             "{error}"
         );
     }

@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use beadlock_base::escape::escaped_path;
 use beadlock_core::Place;
-use beadlock_core::database::{Database, NoDatabase};
+use beadlock_core::database::{Database, NoDatabase, NoDatabaseKind};
 use beadlock_core::dolt::Dolt;
 use beadlock_core::{look::Look, redirect};
 
@@ -163,10 +163,10 @@ pub fn prefixed(scheme: &str, path: impl AsRef<OsStr>) -> OsString {
 
 /// Why there is no target, with its exit code: 2 when the command line is wrong, else 1.
 pub fn not_found(error: &NoDatabase) -> Error {
-    let code = match error.code() {
-        "USAGE" => Code::Usage,
-        "NO_TARGET" => Code::NoTarget,
-        _ => Code::Io,
+    let code = match error.kind() {
+        NoDatabaseKind::Usage => Code::Usage,
+        NoDatabaseKind::NotThere => Code::NoTarget,
+        NoDatabaseKind::Io => Code::Io,
     };
     Error::new(code, error.to_string())
 }

@@ -131,6 +131,7 @@ fn is_database_name(name: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database::NoDatabaseKind;
 
     fn scene() -> (tempfile::TempDir, Environment) {
         let top = tempfile::tempdir().unwrap();
@@ -179,7 +180,10 @@ mod tests {
         let doubt = shop(&environment)
             .doubt(Suggest::PathOrScheme, &environment)
             .unwrap();
-        assert_eq!((doubt.exit_code(), doubt.code()), (2, "USAGE"));
+        assert_eq!(
+            (doubt.exit_code(), doubt.kind()),
+            (2, NoDatabaseKind::Usage)
+        );
         assert_eq!(
             doubt.to_string(),
             "shop is not a beads database (it has no *.db, *.sqlite*, *.jsonl or redirect); did you mean \

@@ -64,7 +64,10 @@ fn finds_the_nearest_up_the_tree() {
 fn none_is_said_with_what_to_type() {
     let (_keep, environment) = scene();
     let error = Database::find(&environment).unwrap_err();
-    assert_eq!((error.exit_code(), error.code()), (1, "NO_TARGET"));
+    assert_eq!(
+        (error.exit_code(), error.kind()),
+        (1, NoDatabaseKind::NotThere)
+    );
     let message = error.to_string();
     assert!(
         message.starts_with("no .beads here or above (looked in "),
@@ -111,7 +114,10 @@ fn one_level_too_high_is_a_usage_error() {
         error.to_string(),
         ". is not a beads database; did you mean ./.beads?"
     );
-    assert_eq!((error.exit_code(), error.code()), (2, "USAGE"));
+    assert_eq!(
+        (error.exit_code(), error.kind()),
+        (2, NoDatabaseKind::Usage)
+    );
     environment.beads_dir = Some(".".into());
     assert!(
         Database::named(Path::new("."), &environment).is_ok(),
@@ -168,8 +174,8 @@ fn follows_a_redirect_once() {
         "one level too high, here as well: {error}"
     );
     assert_eq!(
-        (error.exit_code(), error.code()),
-        (1, "IO"),
+        (error.exit_code(), error.kind()),
+        (1, NoDatabaseKind::Io),
         "the file is wrong, not the command line"
     );
     fs::write(repo.join(".beads/redirect"), "\n").unwrap();
