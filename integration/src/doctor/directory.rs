@@ -18,7 +18,7 @@ use nix::unistd::geteuid;
 
 use super::bench::TrialSite;
 use super::guarantee::Keeps;
-use super::results::{TrialFailure, TrialOutcome, ensure, seen};
+use super::results::{TrialCause, TrialFailure, TrialOutcome, ensure, seen};
 use crate::ignored::{GitAnswer, IgnoreAdvice};
 
 /// What follows the lock's name in one of each kind of file beside it: aside, an unfinished one, a record that `break`
@@ -37,11 +37,7 @@ pub fn file_system(site: &TrialSite<'_>) -> TrialOutcome {
         Reach::Local | Reach::Shared => seen(found.reach == Reach::Local, detail),
         Reach::Unknown => {
             let detail = format!("{detail}: a kind that is in no table of ours");
-            Err(TrialFailure {
-                ok: None,
-                detail,
-                to_type: None,
-            })
+            Err(TrialCause::Unclear(detail).into())
         }
     }
 }
@@ -350,7 +346,7 @@ mod tests {
         ] {
             let failure = judged_mode(mode).unwrap_err();
             assert!(
-                failure.ok == Some(false) && failure.detail.contains(word),
+                failure.cause.ok() == Some(false) && failure.cause.detail().contains(word),
                 "{failure:?}"
             );
         }

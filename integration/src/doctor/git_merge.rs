@@ -358,7 +358,7 @@ mod tests {
 
     fn driven(attributes: &str, settings: &str) -> Result<String, (String, Option<String>)> {
         let judged = git(attributes, settings).judged_driver(|word| word == "/opt/beadlock");
-        judged.map_err(|failure| (failure.detail, failure.to_type))
+        judged.map_err(|failure| (failure.cause.detail(), failure.to_type))
     }
 
     const NONE: &str = "issues.jsonl\0merge\0unspecified\0";
@@ -378,11 +378,17 @@ mod tests {
         );
         for (attributes, settings) in [(UNION, ""), (NONE, "global\0merge.default\nunion\0")] {
             let failure = attributed(attributes, settings).unwrap_err();
-            assert!(failure.detail.ends_with(" has merge=union"), "{failure:?}");
+            assert!(
+                failure.cause.detail().ends_with(" has merge=union"),
+                "{failure:?}"
+            );
             assert_eq!(failure.to_type.as_deref(), Some("type this"));
         }
         let failure = attributed(BEADLOCK, "global\0merge.default\nbeadlock\0").unwrap_err();
-        assert!(failure.detail.contains("source code"), "{failure:?}");
+        assert!(
+            failure.cause.detail().contains("source code"),
+            "{failure:?}"
+        );
     }
 
     #[test]

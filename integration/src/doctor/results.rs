@@ -9,37 +9,68 @@ use serde::Serialize;
 
 use super::table::{Trial, TrialKey};
 
-/// How the detail begins of a trial that could not be made.
-const UNTRIED: &str = "could not be tried: ";
-
 /// How a trial ended: what was seen, or why not.
 pub type TrialOutcome = Result<String, TrialFailure>;
 
+/// Why a trial has not shown that something is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialFailure {
-    /// `Some(false)`: it is missing; `None`: it could not be tried.
-    pub ok: Option<bool>,
-    /// What was seen, or why nothing was.
-    pub detail: String,
+    pub cause: TrialCause,
     /// What to type to have it.
     pub to_type: Option<String>,
 }
 
-impl TrialFailure {
-    pub fn missing(detail: impl Into<String>) -> Self {
-        Self {
-            ok: Some(false),
-            detail: detail.into(),
-            to_type: None,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TrialCause {
+    /// It is missing: what was seen.
+    Missing(String),
+    /// What was seen does not tell.
+    Unclear(String),
+    /// The trial could not be made: why.
+    Untried(String),
+}
+
+impl TrialCause {
+    /// Whether it is there; `None`: unknown.
+    pub fn ok(&self) -> Option<bool> {
+        match self {
+            Self::Missing(_) => Some(false),
+            Self::Unclear(_) | Self::Untried(_) => None,
         }
     }
 
-    pub fn untried(why: impl Display) -> Self {
+    /// What was seen, or why nothing was.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::Missing(seen) | Self::Unclear(seen) => seen.clone(),
+            Self::Untried(why) => format!("could not be tried: {why}"),
+        }
+    }
+
+    /// The detail, for a sentence that says already that it did not work.
+    fn why(self) -> String {
+        match self {
+            Self::Missing(words) | Self::Unclear(words) | Self::Untried(words) => words,
+        }
+    }
+}
+
+impl From<TrialCause> for TrialFailure {
+    fn from(cause: TrialCause) -> Self {
         Self {
-            ok: None,
-            detail: format!("{UNTRIED}{why}"),
+            cause,
             to_type: None,
         }
+    }
+}
+
+impl TrialFailure {
+    pub fn missing(detail: impl Into<String>) -> Self {
+        TrialCause::Missing(detail.into()).into()
+    }
+
+    pub fn untried(why: impl Display) -> Self {
+        TrialCause::Untried(why.to_string()).into()
     }
 }
 
@@ -110,6 +141,9 @@ pub struct TrialResult {
     pub ok: Option<bool>,
     /// What was seen.
     pub detail: String,
+    /// The same, for a sentence that says already that it did not work.
+    #[serde(skip)]
+    why: String,
     /// What that means for locks.
     pub means: &'static str,
     /// What to type where it is missing.
@@ -119,9 +153,11 @@ pub struct TrialResult {
 
 impl TrialResult {
     pub fn of(trial: &Trial, outcome: TrialOutcome) -> Self {
-        let (ok, detail, to_type) = match outcome {
-            Ok(detail) => (Some(true), detail, None),
-            Err(failure) => (failure.ok, failure.detail, failure.to_type),
+        let (ok, detail, why, to_type) = match outcome {
+            Ok(detail) => (Some(true), detail.clone(), detail, None),
+            Err(TrialFailure { cause, to_type }) => {
+                (cause.ok(), cause.detail(), cause.why(), to_type)
+            }
         };
         let means = match ok {
             Some(true) => trial.there,
@@ -132,6 +168,7 @@ impl TrialResult {
             name: word(trial.key),
             ok,
             detail,
+            why,
             means,
             to_type,
         }
@@ -149,7 +186,7 @@ impl TrialResult {
 
     /// The detail, for a sentence that says already that it did not work.
     pub fn why(&self) -> &str {
-        self.detail.strip_prefix(UNTRIED).unwrap_or(&self.detail)
+        &self.why
     }
 }
 
@@ -193,16 +230,22 @@ mod tests {
     fn what_may_pass_is_unknown_and_not_missing() {
         let refused = TrialFailure::from(Errno::EPERM);
         assert_eq!(
-            (refused.ok, refused.detail.as_str()),
-            (Some(false), "operation not permitted")
+            refused.cause,
+            TrialCause::Missing("operation not permitted".to_owned())
         );
         let passing = TrialFailure::from(Errno::EMFILE);
-        assert_eq!(passing.ok, None);
-        assert!(
-            passing.detail.starts_with("could not be tried: "),
-            "{passing:?}"
+        let cause = passing.cause.clone();
+        assert_eq!(
+            (cause.ok(), cause.detail().as_str()),
+            (None, "could not be tried: too many open files (ulimit -n)")
         );
+        let trial = &super::super::table::TRIALS[0];
+        let result = TrialResult::of(trial, Err(passing));
+        assert_eq!(result.why(), "too many open files (ulimit -n)");
+        assert_eq!(result.detail, cause.detail());
+        let unclear = TrialCause::Unclear("x".to_owned());
+        assert_eq!((unclear.ok(), unclear.detail().as_str()), (None, "x"));
         let ended = io::Error::new(io::ErrorKind::UnexpectedEof, "it ended");
-        assert_eq!(TrialFailure::from(ended).ok, None);
+        assert_eq!(TrialFailure::from(ended).cause.ok(), None);
     }
 }

@@ -251,6 +251,9 @@ mod tests {
         }
         let refused = parsed(&(Errno::ENOLCK as i32).to_string());
         assert_eq!(refused, Err(Errno::ENOLCK.into()));
-        assert_eq!(parsed("error: unexpected argument").unwrap_err().ok, None);
+        assert_eq!(
+            parsed("error: unexpected argument").unwrap_err().cause.ok(),
+            None
+        );
     }
 }

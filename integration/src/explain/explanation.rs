@@ -13,7 +13,7 @@ use beadlock_core::{Options, Verdict};
 use beadlock_core::{facts, look::Look, on_disk::OnDisk};
 use serde_json::{Map, Value, json};
 
-use super::gate::Shut;
+use super::gate::{GateSeen, Shut};
 use super::situation::{self, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, millis};
 use crate::words::{self, counted, kind_words};
@@ -23,6 +23,7 @@ use crate::{claim::target::Target, output::Fact};
 #[derive(Debug)]
 pub struct Explanation {
     facts: Vec<Fact>,
+    gate: GateSeen,
     pub next: String,
     /// The same: the command, and what it is for.
     pub command: NextCommand,
@@ -109,6 +110,7 @@ impl Explanation {
         all.extend(gate_for_people);
         Self {
             facts: all,
+            gate: gate.seen(),
             next,
             command: typed,
             why,
@@ -124,7 +126,7 @@ impl Explanation {
     /// What a reader needs first: why, since when, and what stands in the way: at most three lines, and one with the
     /// address of what it is held for.
     pub fn brief(&self) -> Vec<String> {
-        brief(&self.facts)
+        brief(&self.facts, self.gate)
     }
 
     /// The same facts for programs: the `witnesses` of the JSON contract. A fact that is not known is null; what only a
@@ -139,17 +141,13 @@ pub fn lines(facts: &[Fact]) -> Vec<String> {
 }
 
 /// As [`Explanation::brief`].
-pub fn brief(facts: &[Fact]) -> Vec<String> {
+pub fn brief(facts: &[Fact], gate: GateSeen) -> Vec<String> {
     let text = |name: &str| {
         facts
             .iter()
             .find(|fact| fact.name == name && fact.text.is_some())
     };
-    let gate = text("gate").filter(|gate| {
-        gate.text
-            .as_ref()
-            .is_some_and(|text| text.starts_with("shut"))
-    });
+    let gate = text("gate").filter(|_| gate == GateSeen::Shut);
     let waiting = text("waiting for the gate").or(text("waiting for it"));
     let in_the_way: Vec<String> = [gate, waiting]
         .into_iter()

@@ -4,7 +4,7 @@ use beadlock_core::Verdict;
 use beadlock_core::gates::Gates;
 use serde_json::{Value, json};
 
-use super::{checked::message_line, explanation};
+use super::{checked::message_line, explanation, gate::GateSeen};
 use crate::claim::kernel_lock::{Observation, WithoutRecord};
 use crate::{claim::target::Target, error::Exit, output::talk::Talk};
 
@@ -88,9 +88,11 @@ impl Observed {
         let word = talk.painted_data(verdict.as_str(), color);
         let below = match talk.is_verbose() {
             true => self.below(),
-            false => {
-                explanation::below(explanation::brief(&self.seen.facts), None, &self.seen.next)
-            }
+            false => explanation::below(
+                explanation::brief(&self.seen.facts, GateSeen::Open),
+                None,
+                &self.seen.next,
+            ),
         };
         format!(
             "{}: {word}{headline} ({})\n{below}",

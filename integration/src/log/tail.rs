@@ -9,6 +9,7 @@ use beadlock_base::regular::{self, Links};
 use beadlock_core::agent_process::AgentProcess;
 use beadlock_core::log_line::Event as Line;
 
+use super::parse::event::listening_at;
 use super::parse::time::LogTime;
 use super::timeline::LogTimeline;
 use super::timeline::spans::CycleEnd;
@@ -177,9 +178,7 @@ impl LogTail {
     /// The address at which the daemon has said last that it listens.
     pub fn listens_at(&self) -> Option<&str> {
         let marks = self.log.databases.first()?.spans.marks.iter().rev();
-        marks
-            .filter_map(|mark| mark.words.strip_prefix(Line::Listening.beginning()))
-            .next()
+        marks.filter_map(|mark| listening_at(&mark.words)).next()
     }
 
     /// When the part of the log that was read begins.

@@ -228,6 +228,14 @@ fn state(state: Line, rest: &str) -> Option<DaemonEvent<'_>> {
     }))
 }
 
+/// The address at which the daemon of this line can be asked.
+pub fn listening_at(message: &str) -> Option<&str> {
+    match Line::parse(message) {
+        (Line::Listening, address) => Some(address),
+        _ => None,
+    }
+}
+
 /// What follows the first bracket of a skip.
 pub fn skipped(rest: &str) -> Option<DaemonEvent<'_>> {
     if let Some(text) = rest.strip_prefix("locked by ") {

@@ -62,15 +62,25 @@ impl LogTime {
     }
 }
 
-impl fmt::Display for LogTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl LogTime {
+    /// `2026-11-25`
+    pub fn day(self) -> String {
         let civil = self.civil();
         let (year, month, day) = (civil.year(), civil.month(), civil.day());
+        format!("{year:04}-{month:02}-{day:02}")
+    }
+
+    /// `15:55:57`
+    pub fn time_of_day(self) -> String {
+        let civil = self.civil();
         let (hour, minute, second) = (civil.hour(), civil.minute(), civil.second());
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
-        )
+        format!("{hour:02}:{minute:02}:{second:02}")
+    }
+}
+
+impl fmt::Display for LogTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.day(), self.time_of_day())
     }
 }
 

@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use super::advice::explained;
-use super::{LogAnswer, LogReport, NextCommand, STATES};
+use super::{LogAnswer, LogReport, NextCommand, STATES, Statement};
 use crate::log::here::LockHere;
 use crate::log::parse::event::skipped;
+use crate::log::parse::reason::summary;
 use crate::log::parse::{line::LockDetails, time::LogTime};
 use crate::log::timeline::agents::{AgentEnd, AgentRun};
 use crate::log::timeline::database::DatabaseTimeline;
@@ -98,19 +99,19 @@ fn unknown(report: &LogReport, timeline: &DatabaseTimeline) -> LogAnswer {
         Some(_) => "No cycle in this log",
         None => "No line of a daemon in this log",
     };
-    let message = format!("{what}: it does not say whether anything syncs");
+    let statement = Statement::plain(what, Some("it does not say whether anything syncs"));
     LogAnswer {
         as_of: timeline.last,
-        ..LogAnswer::new("unknown", None, message)
+        ..LogAnswer::new("unknown", None, statement)
     }
 }
 
 /// The last line has a time that has not come yet.
 fn of_the_future(last: LogTime, now: LogTime) -> LogAnswer {
     let ahead = shown(last.since(now));
-    let message = format!(
-        "The last line is of {last} UTC, {ahead} in the future: a clock or $TZ is wrong, and so the log does not say \
-         whether anything syncs"
+    let statement = Statement::plain(
+        format!("The last line is of {last} UTC, {ahead} in the future"),
+        Some("a clock or $TZ is wrong, and so the log does not say whether anything syncs"),
     );
     let date = NextCommand {
         command: "date -u".to_owned(),
@@ -119,7 +120,7 @@ fn of_the_future(last: LogTime, now: LogTime) -> LogAnswer {
     LogAnswer {
         as_of: Some(now),
         next: vec![date],
-        ..LogAnswer::new("unknown", None, message)
+        ..LogAnswer::new("unknown", None, statement)
     }
 }
 
@@ -179,12 +180,16 @@ impl<'a> AnswerContext<'a> {
         };
         let (since, length) = (self.last, self.report.end.since(self.last));
         let (daemon, ago) = (self.daemon(), shown(length));
-        let message = format!("Not syncing since {since} UTC ({ago}): the daemon{daemon} {what}");
+        let statement = Statement::of(
+            "Not syncing",
+            format!(" since {since} UTC ({ago})"),
+            format!("the daemon{daemon} {what}"),
+        );
         Some(LogAnswer {
             since: Some(since),
             duration: Some(length),
             next: vec![next],
-            ..LogAnswer::new(state, Some(false), message)
+            ..LogAnswer::new(state, Some(false), statement)
         })
     }
 
@@ -218,7 +223,7 @@ impl<'a> AnswerContext<'a> {
                 LogAnswer::new(
                     "syncing",
                     Some(true),
-                    "Syncing by the last line: a cycle was complete".to_owned(),
+                    Statement::of("Syncing", " by the last line", "a cycle was complete"),
                 )
             }
             (_, SyncState::Complete(at)) => self.syncing(
@@ -303,20 +308,16 @@ impl<'a> AnswerContext<'a> {
     }
 
     /// `Not pushing since 15:55:57 (45m): BECAUSE`; with the date when that is not today.
-    fn headline(&self, verdict: &str, since: LogTime, because: Option<&str>) -> String {
-        let at = since.to_string();
-        let is_today = since.is_same_day(self.report.end);
-        let at = at
-            .rsplit_once(' ')
-            .filter(|_| is_today)
-            .map_or(at.as_str(), |(_, time)| time);
-        let because = because
-            .map(|because| format!(": {because}"))
-            .unwrap_or_default();
-        format!(
-            "{verdict} since {at} ({}){because}",
-            shown(self.as_of.since(since))
-        )
+    fn headline(&self, verdict: &'static str, since: LogTime, because: Option<&str>) -> Statement {
+        let at = match since.is_same_day(self.report.end) {
+            true => since.time_of_day(),
+            false => since.to_string(),
+        };
+        Statement {
+            verdict,
+            rest: format!(" since {at} ({})", shown(self.as_of.since(since))),
+            because: because.map(str::to_owned),
+        }
     }
 
     /// `Not syncing since … UTC (…): BECAUSE`, in the words of the state where the agent reports one.
@@ -326,7 +327,7 @@ impl<'a> AnswerContext<'a> {
             is_first: true,
         };
         let mut outage = self.timeline.outages.current.unwrap_or(unseen);
-        let message = match self.reported {
+        let statement = match self.reported {
             Some(ReportedState { since, .. }) => {
                 outage = SyncOutage {
                     since: *since,
@@ -338,7 +339,7 @@ impl<'a> AnswerContext<'a> {
                     .map_or("Not syncing", |(_, verdict)| verdict);
                 self.headline(verdict, *since, Some(because))
             }
-            None if self.report.log.has_no_times() => format!("Not syncing: {because}"),
+            None if self.report.log.has_no_times() => Statement::of("Not syncing", "", because),
             None => {
                 let or_earlier = if outage.is_first { " or earlier" } else { "" };
                 let as_of = if self.silent.is_some() {
@@ -347,7 +348,11 @@ impl<'a> AnswerContext<'a> {
                     ""
                 };
                 let (since, duration) = (outage.since, shown(self.as_of.since(outage.since)));
-                format!("Not syncing since {since} UTC{or_earlier} ({duration}{as_of}): {because}")
+                Statement::of(
+                    "Not syncing",
+                    format!(" since {since} UTC{or_earlier} ({duration}{as_of})"),
+                    because,
+                )
             }
         };
         LogAnswer {
@@ -355,7 +360,7 @@ impl<'a> AnswerContext<'a> {
             is_first: outage.is_first,
             duration: Some(self.as_of.since(outage.since)),
             more: self.last_complete(),
-            ..LogAnswer::new(state, Some(false), message)
+            ..LogAnswer::new(state, Some(false), statement)
         }
     }
 
@@ -499,18 +504,24 @@ impl<'a> AnswerContext<'a> {
         LogAnswer::new(
             "started",
             None,
-            format!("The daemon{daemon} started at {at} UTC; no cycle since"),
+            Statement::plain(
+                format!("The daemon{daemon} started at {at} UTC; no cycle since"),
+                None,
+            ),
         )
     }
 
     fn in_cycle(&self, at: LogTime) -> LogAnswer {
         let length = self.ago(at);
         if self.silent.is_some() {
-            let message = format!("A cycle began at {at} UTC and has not ended ({length})");
+            let statement = Statement::plain(
+                format!("A cycle began at {at} UTC and has not ended ({length})"),
+                None,
+            );
             return LogAnswer {
                 since: Some(at),
                 duration: Some(self.report.end.since(at)),
-                ..LogAnswer::new("in_cycle", None, message)
+                ..LogAnswer::new("in_cycle", None, statement)
             };
         }
         let outage = self.timeline.outages.current;
@@ -527,23 +538,22 @@ impl<'a> AnswerContext<'a> {
     fn syncing(&self, state: &'static str, because: String) -> LogAnswer {
         match self.silent {
             Some(silent) => self.fell_silent(silent),
-            None => LogAnswer::new(state, Some(true), format!("Syncing: {because}")),
+            None => LogAnswer::new(state, Some(true), Statement::of("Syncing", "", because)),
         }
     }
 
     fn fell_silent(&self, silent: Duration) -> LogAnswer {
-        let message = format!(
-            "Silent since {} UTC ({}): {}",
-            self.last,
-            shown(silent),
-            self.why_silent()
+        let statement = Statement::of(
+            "Silent",
+            format!(" since {} UTC ({})", self.last, shown(silent)),
+            self.why_silent(),
         );
         LogAnswer {
             since: Some(self.last),
             duration: Some(silent),
             next: self.for_silence(),
             more: self.last_complete(),
-            ..LogAnswer::new("silent", None, message)
+            ..LogAnswer::new("silent", None, statement)
         }
     }
 
@@ -572,21 +582,6 @@ impl<'a> AnswerContext<'a> {
         let ours = self.report.host.as_deref()?;
         (!host.eq_ignore_ascii_case(ours)).then(|| escaped(host).to_string())
     }
-}
-
-/// `origin cannot be reached: DETAIL; 3 commits wait, the oldest since …` without the detail and the time.
-fn summary(why: &str) -> String {
-    let waits =
-        |tail: &str| tail.starts_with(|c: char| c.is_ascii_digit()) && tail.contains(" wait");
-    let (cause, count) = match why.rsplit_once("; ").filter(|(_, tail)| waits(tail)) {
-        Some((cause, tail)) => (
-            cause,
-            tail.split(',').next().map(|count| format!("; {count}")),
-        ),
-        None => (why, None),
-    };
-    let cause = cause.split_once(": ").map_or(cause, |(cause, _)| cause);
-    format!("{cause}{}", count.unwrap_or_default())
 }
 
 /// The streak that a reported state is about, where the log has lost its skips.

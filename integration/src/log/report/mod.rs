@@ -93,7 +93,11 @@ pub struct LogAnswer {
     pub duration: Option<Duration>,
     /// The log speaks for the time up to here.
     pub as_of: Option<LogTime>,
+    /// What the message begins with, where that is a heading of [`STATES`]; else empty.
+    pub verdict: &'static str,
     pub message: String,
+    /// The message without what every row of a table has in columns of its own.
+    pub because: String,
     pub more: Vec<String>,
     pub next: Vec<NextCommand>,
     /// The time without a line, where that is too long.
@@ -107,12 +111,53 @@ pub struct NextCommand {
     pub why: Cow<'static, str>,
 }
 
+/// What an answer says: `VERDICT since 15:55:57 (45m): BECAUSE`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Statement {
+    /// A heading of [`STATES`], or empty.
+    verdict: &'static str,
+    /// What follows it: since when.
+    rest: String,
+    because: Option<String>,
+}
+
+impl Statement {
+    /// One that begins with no heading.
+    fn plain(words: impl Into<String>, because: Option<&str>) -> Self {
+        Self {
+            verdict: "",
+            rest: words.into(),
+            because: because.map(str::to_owned),
+        }
+    }
+
+    fn of(verdict: &'static str, rest: impl Into<String>, because: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            rest: rest.into(),
+            because: Some(because.into()),
+        }
+    }
+}
+
 impl LogAnswer {
-    fn new(state: &'static str, syncing: Option<bool>, message: String) -> Self {
+    fn new(state: &'static str, syncing: Option<bool>, statement: Statement) -> Self {
+        let Statement {
+            verdict,
+            rest,
+            because,
+        } = statement;
+        let head = format!("{verdict}{rest}");
+        let (message, because) = match because {
+            Some(because) => (format!("{head}: {because}"), because),
+            None => (head.clone(), head),
+        };
         Self {
             state,
             syncing,
+            verdict,
             message,
+            because,
             ..Self::default()
         }
     }

@@ -117,23 +117,16 @@ fn summary(all: &[&AnsweredDatabase<'_>], page: &Page<'_>) -> String {
                    title, end, answer, ..
                }: &&AnsweredDatabase<'_>| {
         // The time today, else the day.
-        let short = |since: LogTime| {
-            since
-                .to_string()
-                .split(' ')
-                .nth(since.is_same_day(*end).into())
-                .map(str::to_owned)
+        let short = |since: LogTime| match since.is_same_day(*end) {
+            true => since.time_of_day(),
+            false => since.day(),
         };
-        let why = answer
-            .message
-            .split_once(": ")
-            .map_or(answer.message.as_str(), |(_, why)| why);
         [
             page.name(title, NAME),
             STATES[answer.rank()].1.to_owned(),
-            answer.since.and_then(short).unwrap_or_default(),
+            answer.since.map(short).unwrap_or_default(),
             answer.duration.map(shown).unwrap_or_default(),
-            why.to_owned(),
+            answer.because.clone(),
         ]
     };
     page.summary(columns, all.iter().map(row).collect())
@@ -277,10 +270,8 @@ fn answer_text(
         None => "33",
     };
     let mut text = page.prose(0, &format!("{title}: {}", answer.message));
-    if let Some((_, verdict)) = STATES
-        .iter()
-        .find(|(_, verdict)| answer.message.starts_with(verdict))
-    {
+    let verdict = answer.verdict;
+    if !verdict.is_empty() {
         let painted = page.talk.painted_data(verdict, color);
         text = text.replacen(&format!(": {verdict}"), &format!(": {painted}"), 1);
     }

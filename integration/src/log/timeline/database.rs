@@ -11,6 +11,7 @@ use super::streak::{PastStreak, SkipCause, SkipStreak, StreakEnd, SyncOutage, Sy
 use super::{holders::HolderRows, repeats::RepeatedMessages};
 use crate::log::parse::event::{DaemonEvent, StateReport};
 use crate::log::parse::line::{LockDetails, LogWriter};
+use crate::log::parse::reason::failure_kind;
 use crate::log::parse::time::LogTime;
 
 #[derive(Debug)]
@@ -293,11 +294,7 @@ impl DatabaseTimeline {
     }
 
     fn failed(&mut self, why: &str, at: LogTime, end: CycleEnd) {
-        // `exit code 3 after 1.2s` is the same failure as `exit code 3 after 1.3s`.
-        let kind = why
-            .rsplit_once(" after ")
-            .filter(|_| !why.starts_with("timed out"));
-        let kind = kind.map_or(why, |(kind, _)| kind);
+        let kind = failure_kind(why);
         self.failures.add(kind, at);
         let began = self.cycle_ends(at, end, why);
         self.outage(began);
