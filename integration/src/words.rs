@@ -125,6 +125,25 @@ pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
+/// What stands between a command to type and what it is for. A shell takes it for a comment, so the line can be pasted.
+const COMMENT: &str = "   # ";
+
+/// `beadlock wait .beads   # waits until it is free`; the command alone where there is nothing to say of it.
+pub fn with_comment(command: &str, comment: &str) -> String {
+    match comment {
+        "" => command.to_owned(),
+        comment => format!("{command}{COMMENT}{comment}"),
+    }
+}
+
+/// The inverse of [`with_comment`], for a line of another program: the command, and what it is for.
+pub fn without_comment(line: &str) -> (&str, Option<&str>) {
+    match line.split_once(COMMENT) {
+        Some((command, comment)) => (command, Some(comment)),
+        None => (line, None),
+    }
+}
+
 pub fn kind_words(kind: FileKind) -> &'static str {
     match kind {
         FileKind::File => "a file",
@@ -141,5 +160,22 @@ pub fn of_no_process(error: &io::Error) -> String {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EAGAIN) => "no more processes are allowed to this user (ulimit -u)".to_owned(),
         _ => system_words(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_told_from_its_comment() {
+        for (command, comment, line) in [
+            ("kill 7", "ends it", "kill 7   # ends it"),
+            ("kill 7", "", "kill 7"),
+        ] {
+            assert_eq!(with_comment(command, comment), line);
+            let comment = Some(comment).filter(|comment| !comment.is_empty());
+            assert_eq!(without_comment(line), (command, comment));
+        }
     }
 }

@@ -77,9 +77,9 @@ fn here(said: &str) -> String {
 fn by_hook(stop: &Stop) -> Option<Stop> {
     let is_hook = stop.said().contains("aborted by hook");
     let words = last_of_program(stop.said()).filter(|_| is_hook)?;
-    let branch = stop.why().split(": ").next().unwrap_or_default();
     let why = format!(
-        "{branch}: the hook reference-transaction has failed: {}",
+        "{}: the hook reference-transaction has failed: {}",
+        stop.what(),
         escaped(&words)
     );
     Some(Stop::failed(GitReason::Hook, why))

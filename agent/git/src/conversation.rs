@@ -65,7 +65,9 @@ impl GitOutput {
         } else {
             GitReason::GitFailed
         };
-        Stop::failed(reason, format!("{what}: {}", self.last_line())).with_words(self.said())
+        Stop::failed(reason, format!("{what}: {}", self.last_line()))
+            .doing(what)
+            .with_words(self.said())
     }
 
     /// All that it has said on stderr.

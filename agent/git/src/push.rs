@@ -338,13 +338,13 @@ pub(crate) fn refuse_foreign(
         1 => String::new(),
         commits => format!(" and {} more", commits - 1),
     };
-    let are = counted(commits, "commit");
+    let count = counted(commits, "commit");
+    let are = if commits == 1 { "is" } else { "are" };
     // The words are the contract's (docs/design.md#the-log).
-    let words = format_args!("{are} that are not ours: {} {subject}{more}", short(&first));
-    let words = match commits {
-        1 => words.to_string().replacen("that are", "that is", 1),
-        _ => words.to_string(),
-    };
+    let words = format!(
+        "{count} that {are} not ours: {} {subject}{more}",
+        short(&first)
+    );
     let stop = Stop::notice(
         Event::NotPushing,
         HindranceKind::NotPushing,

@@ -16,6 +16,8 @@ pub(crate) struct Stop {
     ending: Ending,
     line: String,
     hindrance: Hindrance,
+    /// What could not be done, where a call of git has failed: the beginning of the sentence.
+    what: String,
     /// What git has said on stderr, where a call of it has failed.
     said: String,
 }
@@ -47,6 +49,7 @@ impl Stop {
             ending,
             line: why,
             hindrance,
+            what: String::new(),
             said: String::new(),
         }
     }
@@ -121,6 +124,19 @@ impl Stop {
     /// With what git has said on stderr.
     pub(crate) fn with_words(self, said: String) -> Self {
         Self { said, ..self }
+    }
+
+    /// With what could not be done.
+    pub(crate) fn doing(self, what: &str) -> Self {
+        Self {
+            what: what.to_owned(),
+            ..self
+        }
+    }
+
+    /// What could not be done; empty where it is not a call of git that has failed.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
     }
 
     pub(crate) fn said(&self) -> &str {

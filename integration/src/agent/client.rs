@@ -1,5 +1,6 @@
 //! One GET, bounded in time and size. HTTP/1.0 with the connection's end as the body's: nothing to decode.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -20,11 +21,53 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// No answer is longer: 10,000 databases need a tenth.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
+/// Why no agent answers. `Display` says what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAnswer {
+    code: Code,
+    /// What has happened.
+    pub what: String,
+    /// How to have an agent there, where there seems to be none.
+    advice: Option<String>,
+    retry_after: Option<Duration>,
+}
+
+impl NoAnswer {
+    pub(super) fn new(code: Code, what: String) -> Self {
+        Self {
+            code,
+            what,
+            advice: None,
+            retry_after: None,
+        }
+    }
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.advice {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<NoAnswer> for Error {
+    fn from(none: NoAnswer) -> Self {
+        let error = Self::new(none.code, none.to_string());
+        match none.retry_after {
+            Some(after) => error.retry_after(after),
+            None => error,
+        }
+    }
+}
+
 /// The body of the page.
 ///
 /// # Errors
-/// When nobody answers there, or something else than the page: what to do.
-pub fn get(address: &Address, page: &'static str, patience: Duration) -> Result<Vec<u8>, Error> {
+/// When nobody answers there, or something else than the page.
+pub fn get(address: &Address, page: &'static str, patience: Duration) -> Result<Vec<u8>, NoAnswer> {
     let (to, from) = mpsc::channel();
     let asked = address.clone();
     // Beside: a socket with a full queue and one that drips would each keep a reader for ever.
@@ -35,7 +78,10 @@ pub fn get(address: &Address, page: &'static str, patience: Duration) -> Result<
             let seconds = patience.as_secs();
             let message =
                 format!("{address} does not answer within {seconds}s; is the agent stopped?");
-            return Err(Error::new(Code::Io, message).retry_after(patience));
+            return Err(NoAnswer {
+                retry_after: Some(patience),
+                ..NoAnswer::new(Code::Io, message)
+            });
         }
         Err(error) => Err(error),
     };
@@ -43,16 +89,17 @@ pub fn get(address: &Address, page: &'static str, patience: Duration) -> Result<
         let words = system_words(&error);
         if error.kind() == io::ErrorKind::PermissionDenied {
             let message = format!("{address} may be asked by its agent's user alone: {words}");
-            return Error::new(Code::NotPermitted, message);
+            return NoAnswer::new(Code::NotPermitted, message);
         }
         let start = to_type("beadlock-agent --listen {}", &[address.part()]);
-        let message = format!(
-            "no agent answers at {address}: {words}; start one with {start}, or name where it listens"
-        );
-        Error::new(Code::Io, message)
+        let advice = format!("start one with {start}, or name where it listens");
+        NoAnswer {
+            advice: Some(advice),
+            ..NoAnswer::new(Code::Io, format!("no agent answers at {address}: {words}"))
+        }
     };
     body(&answer.map_err(failed)?).map_err(|why| {
-        Error::new(
+        NoAnswer::new(
             Code::Io,
             format!("{address} answers, but not as an agent: {why}"),
         )
@@ -94,6 +141,22 @@ fn body(answer: &[u8]) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_no_agent_answers_is_told_from_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("agent");
+        let address = Address::Unix(socket.clone());
+        let none = get(&address, "/status", PATIENCE).unwrap_err();
+        let (at, what) = (address.to_string(), "no such file or directory");
+        assert_eq!(none.what, format!("no agent answers at {at}: {what}"));
+        let start = to_type("beadlock-agent --listen {}", &[address.part()]);
+        let message = format!(
+            "no agent answers at {at}: {what}; start one with {start}, or name where it listens"
+        );
+        assert_eq!(none.to_string(), message);
+        assert_eq!(Error::from(none).to_string(), message);
+    }
 
     #[test]
     fn takes_the_body_of_a_good_answer_and_says_what_a_bad_one_says() {

@@ -11,10 +11,11 @@ use beadlock_base::address::Address;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::{Code, End, Error, Exit};
+use crate::error::{Code, End, Exit};
 use crate::output::Common;
 use crate::output::answers::{conclude, ended, print_answer};
 
+use self::client::NoAnswer;
 use self::report::AgentStatus;
 
 /// Asks the agent that listens at this address, and prints what it says: a table, or the envelope with its own JSON.
@@ -39,7 +40,7 @@ pub fn run(address: &Address, has_exit_code: bool, common: &Common) -> End {
             } else {
                 Exit::Failed
             };
-            conclude(common, Err((End::Code(exit.code()), error)))
+            conclude(common, Err((End::Code(exit.code()), error.into())))
         }
     }
 }
@@ -48,13 +49,13 @@ pub fn run(address: &Address, has_exit_code: bool, common: &Common) -> End {
 ///
 /// # Errors
 /// When none answers there.
-pub fn look(address: &Address, patience: Duration) -> Result<(AgentStatus, Value), Error> {
+pub fn look(address: &Address, patience: Duration) -> Result<(AgentStatus, Value), NoAnswer> {
     let body = client::get(address, "/status", patience)?;
     let no_agent = |why: serde_json::Error| {
         let message = format!(
             "what answers at {address} is not a beadlock-agent of this version: {why}; is the address right?"
         );
-        Error::new(Code::Io, message)
+        NoAnswer::new(Code::Io, message)
     };
     let said: Value = serde_json::from_slice(&body).map_err(no_agent)?;
     let status = AgentStatus::deserialize(&said).map_err(no_agent)?;

@@ -176,32 +176,22 @@ fn seen(
     } else {
         Seen::brief
     };
-    let (data, text) = (seen.json(&explanation), text(&seen, &explanation, talk));
-    let answer = match scope {
-        StatusScope::Lock => (data, text),
-        StatusScope::LockAndSync => with_sync(&seen, (data, text), talk),
-    };
-    Ok(with_fleet(&seen.target, answer, environment))
-}
-
-/// With what the agent of a database says of its sync, else its log.
-fn with_sync(seen: &Seen, (mut data, text): (Value, String), talk: &Talk) -> (Value, String) {
-    if !seen.target.has_cycles() {
-        return (data, text);
-    }
-    let sync = SyncSight::of(seen.target.dir());
+    let mut data = seen.json(&explanation);
+    let sync = sync_of(&seen.target, scope);
     let line = sync.as_ref().and_then(|sync| sync.line(talk));
     if let (Some(object), Some(sync)) = (data.as_object_mut(), sync) {
         object.insert("sync".to_owned(), sync.json());
     }
-    // What to type comes last.
-    let (above, next) = match text.rfind("  next: ") {
-        Some(at) => text.split_at(at),
-        None => (text.as_str(), ""),
-    };
-    let line = line.map(|line| format!("  {line}\n")).unwrap_or_default();
-    let text = format!("{above}{line}{next}");
-    (data, text)
+    let answer = (data, text(&seen, &explanation, line, talk));
+    Ok(with_fleet(&seen.target, answer, environment))
+}
+
+/// What the agent of a database says of its sync, else its log.
+fn sync_of(target: &Target, scope: StatusScope) -> Option<SyncSight> {
+    match scope {
+        StatusScope::LockAndSync if target.has_cycles() => SyncSight::of(target.dir()),
+        StatusScope::Lock | StatusScope::LockAndSync => None,
+    }
 }
 
 /// With what the fleet of a database says of it.

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::gate::{GateSeen, Shut};
 use super::situation::{self, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, millis};
-use crate::words::{self, counted, kind_words};
+use crate::words::{self, counted, kind_words, with_comment};
 use crate::{claim::target::Target, output::Fact};
 
 /// What is known about one lock and its gate.
@@ -73,11 +73,7 @@ impl Explanation {
         });
         let (command, comment) = &next;
         let typed = next.clone();
-        let next = if comment.is_empty() {
-            command.clone()
-        } else {
-            format!("{command}   # {comment}")
-        };
+        let next = with_comment(command, comment);
         let (gate_for_programs, gate_for_people) = gate.facts(target.has_cycles());
         let mut all = vec![Fact::json("situation", situation)];
         all.extend(gate_for_programs);
@@ -183,9 +179,15 @@ fn about(record: &Record) -> Option<Fact> {
     Some(Fact::new("about", text, given))
 }
 
-/// What is known, its id, and what to type, one line each.
-pub fn below(mut lines: Vec<String>, id: Option<&str>, next: &str) -> String {
+/// What is known, its id, what is known `besides`, and what to type, one line each.
+pub fn below(
+    mut lines: Vec<String>,
+    id: Option<&str>,
+    besides: Option<String>,
+    next: &str,
+) -> String {
     lines.extend(id.map(|id| format!("id: {}", escaped(id))));
+    lines.extend(besides);
     lines.push(format!("next: {next}"));
     lines.iter().map(|line| format!("  {line}\n")).collect()
 }

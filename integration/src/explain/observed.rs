@@ -91,6 +91,7 @@ impl Observed {
             false => explanation::below(
                 explanation::brief(&self.seen.facts, GateSeen::Open),
                 None,
+                None,
                 &self.seen.next,
             ),
         };
@@ -105,6 +106,6 @@ impl Observed {
         let Observation {
             id, facts, next, ..
         } = &self.seen;
-        explanation::below(explanation::lines(facts), id.as_deref(), next)
+        explanation::below(explanation::lines(facts), id.as_deref(), None, next)
     }
 }

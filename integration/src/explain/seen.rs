@@ -84,15 +84,16 @@ impl Seen {
         format!("{head}{}: {what}\n", self.target.given)
     }
 
-    /// The headline and at most four more lines: why, since when, what stands in the way, and what to type.
-    pub fn brief(&self, explanation: &Explanation, talk: &Talk) -> String {
+    /// The headline and at most four more lines: why, since when, what stands in the way, and what to type. What is
+    /// known `besides` comes before that.
+    pub fn brief(&self, explanation: &Explanation, besides: Option<String>, talk: &Talk) -> String {
         self.headline(explanation, talk)
-            + &explanation::below(explanation.brief(), None, &explanation.next)
+            + &explanation::below(explanation.brief(), None, besides, &explanation.next)
     }
 
     /// The headline and all that is known.
-    pub fn text(&self, explanation: &Explanation, talk: &Talk) -> String {
-        self.headline(explanation, talk) + &self.below(explanation)
+    pub fn text(&self, explanation: &Explanation, besides: Option<String>, talk: &Talk) -> String {
+        self.headline(explanation, talk) + &self.below(explanation, besides)
     }
 
     fn of_silent(&self, silence: Duration, talk: &Talk) -> (String, String) {
@@ -156,10 +157,11 @@ impl Seen {
     }
 
     /// What is known, and what to type, one line each.
-    pub fn below(&self, explanation: &Explanation) -> String {
+    pub fn below(&self, explanation: &Explanation, besides: Option<String>) -> String {
         explanation::below(
             explanation.lines(),
             self.look.id.as_deref(),
+            besides,
             &explanation.next,
         )
     }

@@ -117,7 +117,7 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
             .collect();
     }
     let talk = &common.talk;
-    let row = |seen: &Seen| Row::of(seen, talk, || seen.below(&explain(seen, &machine)));
+    let row = |seen: &Seen| Row::of(seen, talk, || seen.below(&explain(seen, &machine), None));
     let rows: Vec<Row> = seen.iter().map(row).collect();
     if !common.json {
         // Now, and not with the answers: the count comes after it.

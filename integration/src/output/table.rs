@@ -7,6 +7,8 @@ use std::io::{self, IsTerminal};
 use terminal_size::terminal_size_of;
 use unicode_width::UnicodeWidthStr;
 
+use crate::words::without_comment;
+
 /// How a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
@@ -264,8 +266,8 @@ pub fn fitted(text: &str, room: Option<usize>) -> String {
     let mut fitted = String::new();
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len() + 2;
-        let (line, comment) = match line.split_once("   # ") {
-            Some((command, comment)) if line.width() > room => {
+        let (line, comment) = match without_comment(line) {
+            (command, Some(comment)) if line.width() > room => {
                 (vec![command.to_owned()], Some(comment))
             }
             _ if line.width() <= room => (vec![line.to_owned()], None),

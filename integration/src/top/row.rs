@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::agent::report::{AgentStatus, DatabaseStatus, TROUBLE};
 use crate::log::tail::HistoryCell;
-use crate::words::{Part, to_type};
+use crate::words::{Part, to_type, without_comment};
 use beadlock_base::duration::shown;
 use beadlock_base::escape::escaped;
 
@@ -226,12 +226,8 @@ impl TopRow {
 
     /// The command to type, without its comment.
     pub fn command(&self) -> Option<&str> {
-        let next = self.next.as_deref()?;
-        Some(
-            next.split_once("   # ")
-                .map_or(next, |(command, _)| command)
-                .trim(),
-        )
+        let (command, _) = without_comment(self.next.as_deref()?);
+        Some(command.trim())
     }
 
     /// Whether the words of a filter occur in it.

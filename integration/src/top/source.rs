@@ -66,7 +66,7 @@ pub fn ask_agent(
         loop {
             let heard = agent::look(&address, agent::client::PATIENCE)
                 .map(|(status, _)| status)
-                .map_err(|error| error.to_string());
+                .map_err(|none| none.what);
             if to.send(TopUpdate::Agent(place, heard)).is_err() || !waits(&wake, every) {
                 return;
             }

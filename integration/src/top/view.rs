@@ -174,7 +174,6 @@ fn agent_line<'a>(
             } else {
                 ""
             };
-            let why = why.split("; start one").next().unwrap_or(why);
             Line::styled(
                 fitted(
                     &format!("{}: gone for {since}{old}: {why}", agent.name),

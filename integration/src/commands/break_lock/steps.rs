@@ -301,6 +301,7 @@ impl Breaking<'_> {
         };
         self.common.talk.ask(&shown.text(
             &Explanation::of(look, self.target, &Options::default()),
+            None,
             &self.common.talk,
         ));
         self.spare(look)?;

@@ -204,7 +204,7 @@ fn an_agent_that_has_gone_is_named_and_its_rows_are_in_brackets() {
     app.take_in(
         TopUpdate::Agent(
             0,
-            Err("no agent answers at 127.0.0.1:19187: refused; start one with x".to_owned()),
+            Err("no agent answers at 127.0.0.1:19187: refused".to_owned()),
         ),
         0,
         wall(),
