@@ -3,14 +3,13 @@
 use std::ffi::OsString;
 use std::fmt::{self, Display};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
-use std::{fs, future::pending, iter};
+use std::{future::pending, iter};
 
 use beadlock_base::children::{OwnChild, starting};
-use beadlock_base::process::{self, Stat};
+use beadlock_base::process::{self, Stat, environment_has};
 use beadlock_base::sys;
 use beadlock_core::GateLoss;
 use beadlock_core::log_line::Event;
@@ -350,13 +349,7 @@ async fn end_session(runner: &mut Child, dir: &Path) -> usize {
 /// The living processes of the runner's session, and those started after it for the same cycle; never this process or
 /// its ancestors.
 fn at_work(runner: i32, dir: &Path) -> Vec<i32> {
-    let cycle = [b"BEADLOCK_CYCLE=", dir.as_os_str().as_bytes()].concat();
-    let has_cycle = |pid: i32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment
-            .split(|byte| *byte == 0)
-            .any(|entry| entry == cycle)
-    };
+    let has_cycle = |pid: i32| environment_has(pid, "BEADLOCK_CYCLE", dir.as_os_str());
     let begun = Stat::read(runner).map_or(u64::MAX, |stat| stat.start_ticks);
     let parent = |pid: &i32| Stat::read(*pid).map(|stat| stat.ppid);
     let ancestors: Vec<i32> =

@@ -8,7 +8,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{fs, io};
 
-use nix::sys::prctl::get_child_subreaper;
+use nix::sys::prctl::{get_child_subreaper, set_child_subreaper};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getpid};
 
@@ -63,6 +63,15 @@ pub fn starting<C>(
     let pid = pid(&child);
     own.pids.push(pid);
     Ok((child, OwnChild(pid)))
+}
+
+/// Makes this process a subreaper: the orphans below it fall to it from now on, and so stay below it. What it starts is
+/// not a subreaper by that.
+///
+/// # Errors
+/// Those of the system, such as of a kernel that forbids it.
+pub fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(true)?)
 }
 
 /// Whether orphans fall to this process: it is the first of its PID namespace, or a subreaper.
@@ -142,7 +151,7 @@ mod tests {
         reap_orphans();
         assert!(before.try_wait().unwrap().is_some(), "no orphans fall here");
 
-        nix::sys::prctl::set_child_subreaper(true).unwrap();
+        adopt_orphans().unwrap();
         let (mut own, kept) = starting(|| Ok(ended_one()), std::process::Child::id).unwrap();
         // Behind one of our own, which wait(2) shows first.
         let orphan = ended_one();
@@ -171,6 +180,6 @@ mod tests {
         assert!(Stat::read(pid).is_some(), "collected while it was started");
         reap_orphans();
         assert!(Stat::read(pid).is_none());
-        nix::sys::prctl::set_child_subreaper(false).unwrap();
+        set_child_subreaper(false).unwrap();
     }
 }

@@ -3,7 +3,8 @@
 //! `kill(pid, 0)`: success or EPERM is alive, ESRCH is gone, anything else unknown, and unknown is alive. No
 //! signal is ever sent from here.
 
-use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::{ffi::OsStr, fs};
 
 use nix::{errno::Errno, sys::signal::kill, sys::signal::killpg, unistd::Pid};
 
@@ -158,6 +159,36 @@ pub fn command_line(pid: i32) -> Option<String> {
     }
 }
 
+/// The environment that a process was started with (Linux). Untrusted: what the process has changed in it since is not
+/// seen, and any process can be started with any variable.
+#[derive(Debug)]
+pub struct StartEnvironment(Vec<u8>);
+
+impl StartEnvironment {
+    /// That of one process. `None`: the process is gone, or belongs to another user.
+    pub fn of(pid: i32) -> Option<Self> {
+        fs::read(format!("/proc/{pid}/environ")).ok().map(Self)
+    }
+
+    /// One that stands in these bytes: `NAME=VALUE`, with a NUL behind each.
+    pub fn of_bytes(bytes: impl Into<Vec<u8>>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The values of the variable `name`, in their order: one, unless the process was started with several of that name.
+    /// `getenv` answers with the first.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        let entries = self.0.split(|byte| *byte == 0);
+        entries.filter_map(move |entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    }
+}
+
+/// The process was started with this variable and value. False also where its environment cannot be read.
+pub fn environment_has(pid: i32, name: &str, value: &OsStr) -> bool {
+    StartEnvironment::of(pid)
+        .is_some_and(|environment| environment.values(name).any(|one| one == value.as_bytes()))
+}
+
 /// The process's name; `None` as for [`command_line`]. Untrusted.
 pub fn name(pid: i32) -> Option<String> {
     let name = || fs::read_to_string(format!("/proc/{pid}/comm")).ok();
@@ -235,6 +266,27 @@ mod tests {
         assert_eq!(stat.start_stack, 0, "cut off before it");
         assert_eq!(Stat::parse(b""), None);
         assert_eq!(Stat::parse(b"7 (x"), None);
+    }
+
+    #[test]
+    fn a_variable_is_found_by_its_whole_name_and_value() {
+        let environment = StartEnvironment::of_bytes(*b"XA=0\0A=1\0AB=2\0B=A=3\0A=\0A");
+        let values: Vec<&[u8]> = environment.values("A").collect();
+        assert_eq!(values, [&b"1"[..], b""]);
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .env("BEADLOCK_CYCLE", "/x")
+            .spawn()
+            .unwrap();
+        let has = |name: &str, value: &str| {
+            environment_has(child.id().cast_signed(), name, OsStr::new(value))
+        };
+        assert!(has("BEADLOCK_CYCLE", "/x"));
+        assert!(!has("BEADLOCK_CYCLE", "/x/y") && !has("BEADLOCK", "/x"));
+        let pid = child.id().cast_signed();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(StartEnvironment::of(pid).is_none(), "it is gone");
     }
 
     #[test]

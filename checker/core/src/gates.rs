@@ -1,10 +1,7 @@
 //! The processes that have a gate, or any other flock, and those that wait for it, as far as `/proc` shows (Linux).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::{
-    fs, iter, os::fd::AsRawFd, os::fd::OwnedFd, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt,
-    path::Path,
-};
+use std::{fs, iter, os::fd::AsRawFd, os::fd::OwnedFd, os::unix::fs::MetadataExt, path::Path};
 
 use nix::{fcntl::OFlag, fcntl::open, sys::stat};
 
@@ -116,11 +113,7 @@ fn is_ending(pid: i32) -> bool {
 
 /// The environment of the process says that it works in a cycle of this database.
 fn is_of_cycle(pid: i32, dir: &Path) -> bool {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let cycle = [b"BEADLOCK_CYCLE=", dir.as_os_str().as_bytes()].concat();
-    environment
-        .split(|byte| *byte == 0)
-        .any(|entry| entry == cycle)
+    process::environment_has(pid, "BEADLOCK_CYCLE", dir.as_os_str())
 }
 
 /// A process that has the gate, or waits for it.

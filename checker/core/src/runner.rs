@@ -48,15 +48,13 @@ use nix::{
     errno::Errno, libc, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll,
     sys::prctl::set_name,
 };
-use nix::{
-    sys::prctl::set_child_subreaper, sys::signal::Signal, sys::stat::fstat, unistd::Pid,
-    unistd::close,
-};
+use nix::{sys::signal::Signal, sys::stat::fstat, unistd::Pid, unistd::close};
 
 use crate::{
     gate::Gate,
     gate_loss::{GateLoss, GateWatch},
 };
+use beadlock_base::children::adopt_orphans;
 use beadlock_base::deadline::{DeadlineWatch, Demand, WorkDeadline};
 use beadlock_base::{error::system_words, filesystem::FileKind, sys};
 use work::{WaitEnd, Work};
@@ -310,7 +308,7 @@ fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
     };
     if deadline.is_some() {
         // Also what has left its group is found, and what is left when this process is killed does not work on.
-        set_child_subreaper(true)?;
+        adopt_orphans()?;
         sys::killed_with_this_thread(&mut command);
     }
     if deadline

@@ -12,13 +12,13 @@
 use std::ffi::{OsStr, OsString};
 use std::{collections::HashSet, fs, sync::mpsc, thread, time::Duration};
 
-use beadlock_base::children::children;
+use beadlock_base::children::{adopt_orphans, children};
 use beadlock_base::error::system_words;
-use beadlock_base::process::{self, Stat, is_dead_zombie, proc_is_ours};
+use beadlock_base::process::{self, StartEnvironment, Stat, is_dead_zombie, proc_is_ours};
 use beadlock_base::sys::{ChildEnd, ended_child};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::{errno::Errno, sys::prctl::set_child_subreaper, unistd::Pid};
+use nix::{errno::Errno, unistd::Pid};
 use serde::{Deserialize, Serialize};
 
 use super::known_process::{HelperKind, KnownProcess};
@@ -91,8 +91,7 @@ impl Tree {
 
     /// From now on the orphans of the command fall to us.
     pub fn as_subreaper() -> Result<Self, Error> {
-        set_child_subreaper(true).map_err(|errno| {
-            let error = errno.into();
+        adopt_orphans().map_err(|error| {
             let why = system_words(&error);
             Error::io(
                 format!("failed to become the subreaper of the command: {why}"),
@@ -296,29 +295,26 @@ impl ClaimNames {
         };
         let is_helper = |stat: &&Stat| HelperKind::of(stat.pid).is_some();
         let under = all.iter().filter(is_meant).filter(|stat| {
-            let environment = fs::read(format!("/proc/{}/environ", stat.pid));
-            environment.is_ok_and(|environment| self.are_in(&environment))
+            let environment = StartEnvironment::of(stat.pid);
+            environment.is_some_and(|environment| self.are_in(&environment))
         });
         under.filter(|stat| !is_helper(stat)).cloned().collect()
     }
 
-    fn are_in(&self, environment: &[u8]) -> bool {
-        let value = |name: &[u8]| {
-            let mut entries = environment.split(|byte| *byte == 0);
-            entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="))
-        };
+    fn are_in(&self, environment: &StartEnvironment) -> bool {
+        let value = |name: &str| environment.values(name).next();
         let is_id = |named: &[u8]| {
             named.strip_prefix(NESTED.as_bytes()).unwrap_or(named) == self.id.as_bytes()
         };
         let is_target = || {
             self.target
                 .as_ref()
-                .is_none_or(|target| value(b"BEADLOCK_TARGET") == Some(target.as_encoded_bytes()))
+                .is_none_or(|target| value("BEADLOCK_TARGET") == Some(target.as_encoded_bytes()))
         };
-        let mut held = value(HELD_IDS.as_bytes())
+        let mut held = value(HELD_IDS)
             .unwrap_or_default()
             .split(|byte| *byte == b' ');
-        value(b"BEADLOCK_ID").is_some_and(is_id) && is_target()
+        value("BEADLOCK_ID").is_some_and(is_id) && is_target()
             || held.any(|held| held == self.known.as_bytes())
     }
 }
@@ -327,14 +323,12 @@ impl ClaimNames {
 const WITH_US: u64 = 5;
 
 fn has_token(pid: i32, token: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| is_marked(&environment, token))
+    StartEnvironment::of(pid).is_some_and(|environment| is_marked(&environment, token))
 }
 
-fn is_marked(environment: &[u8], token: &str) -> bool {
-    let tokens = environment
-        .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="));
-    tokens.is_some_and(|tokens| {
+fn is_marked(environment: &StartEnvironment, token: &str) -> bool {
+    let mut tokens = environment.values(VARIABLE);
+    tokens.next().is_some_and(|tokens| {
         tokens
             .split(|byte| *byte == b':')
             .any(|one| one == token.as_bytes())

@@ -6,11 +6,10 @@ use std::sync::{Mutex, PoisonError, atomic::Ordering};
 use std::time::{Duration, Instant};
 use std::{io, io::Write, os::fd::AsFd, os::unix::net::UnixStream, slice, thread};
 
-use beadlock_base::children::children;
+use beadlock_base::children::{adopt_orphans, children};
 use beadlock_base::process::{self, Stat};
 use beadlock_base::{deadline::boottime, sys};
 use nix::errno::Errno;
-use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::getpgrp;
 use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::raw::WithRawSiginfo};
@@ -191,7 +190,7 @@ impl Children {
         // Orphans fall to us from now on: a child may have started one between a look and its own end. Where nobody can
         // be seen, nobody would be told, and their ends would count as children for ever.
         if process::proc_is_ours() {
-            let _ = set_child_subreaper(true);
+            let _ = adopt_orphans();
         }
         Self {
             tree,

@@ -60,7 +60,7 @@ fn whom_a_shell_left_us_is_none_of_the_commands() {
 
 #[test]
 fn a_token_is_found_whole_and_in_its_own_variable_alone() {
-    let marks = |environment: &str| is_marked(environment.as_bytes(), "t1");
+    let marks = |environment: &str| is_marked(&StartEnvironment::of_bytes(environment), "t1");
     for marked in [
         "BEADLOCK_WARDS=t1\0",
         "A=b\0BEADLOCK_WARDS=t0:t1\0C=d\0",
