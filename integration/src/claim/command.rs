@@ -7,18 +7,48 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::{os::fd::BorrowedFd, os::unix::ffi::OsStrExt, os::unix::fs::OpenOptionsExt};
 
-use beadlock_base::error::system_words;
 use beadlock_base::escape::{escaped, is_harmless};
 use beadlock_base::sys::{Spawn, Waiting, fork_waiting};
 use nix::fcntl::OFlag;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
 
-use super::{event::failed_to, tree};
-use crate::error::{Code, Error, Exit};
+use super::tree;
 
 /// Where programs are looked for when there is no PATH, as execvp does.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// Why a command was not found, was given no process, or did not execute. In words it is an
+/// [`Error`](crate::error::Error).
+#[derive(Debug)]
+pub enum CommandError {
+    /// There is not even a first word.
+    NoCommand,
+    /// There is no program of this name: at this path when it has a slash, else in PATH.
+    NotFound { name: OsString },
+    /// There is one, and it cannot be executed.
+    NotExecutable {
+        program: PathBuf,
+        why: NotExecutable,
+    },
+    /// A word, or an entry of the environment, has a NUL byte, which no command can be given.
+    Nul { word: OsString },
+    /// The system gave it no process.
+    Fork(io::Error),
+    /// It was there when it was looked up; what is missing is what its first line names.
+    Interpreter { name: OsString, source: io::Error },
+    /// Its process ended while it waited to execute.
+    DiedWaiting { name: OsString },
+    /// The system refused to execute it.
+    Refused { name: OsString, source: io::Error },
+}
+
+/// Why a file cannot be executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotExecutable {
+    IsDirectory,
+    NotPermitted,
+}
 
 #[derive(Debug, Clone)]
 pub struct Command {
@@ -42,18 +72,18 @@ impl Command {
         &self.words
     }
 
-    /// Looks up the first word: a path when it has a slash, else a name in `path`. Exit 127 where there is none, 126
-    /// where it cannot be executed.
-    pub fn find(words: Vec<OsString>, path: Option<&OsStr>) -> Result<Self, Error> {
+    /// Looks up the first word: a path when it has a slash, else a name in `path`.
+    pub fn find(words: Vec<OsString>, path: Option<&OsStr>) -> Result<Self, CommandError> {
         let Some(name) = words.first() else {
-            return Err(Error::usage("no command; type: beadlock hold -- CMD"));
+            return Err(CommandError::NoCommand);
         };
-        let shown = escaped(&name.to_string_lossy()).to_string();
+        let not_found = || CommandError::NotFound { name: name.clone() };
         if name.as_bytes().contains(&b'/') {
-            return match look_at(Path::new(name)) {
-                Found::Executable => Ok(Self::at(PathBuf::from(name), words)),
-                Found::Nothing => Err(not_found(format!("{shown}: no such file"))),
-                Found::NotExecutable(why) => Err(cannot_execute(&shown, why)),
+            let program = PathBuf::from(name);
+            return match look_at(&program) {
+                Found::Executable => Ok(Self::at(program, words)),
+                Found::Nothing => Err(not_found()),
+                Found::NotExecutable(why) => Err(CommandError::NotExecutable { program, why }),
             };
         }
         let mut refused = None;
@@ -75,8 +105,8 @@ impl Command {
             }
         }
         Err(match refused {
-            Some((program, why)) => cannot_execute(&program.to_string_lossy(), why),
-            None => not_found(format!("{shown}: command not found in PATH")),
+            Some((program, why)) => CommandError::NotExecutable { program, why },
+            None => not_found(),
         })
     }
 
@@ -118,7 +148,7 @@ impl Command {
         own_group: bool,
         mask: SigSet,
         Inheritance { streams, gate }: Inheritance<'_>,
-    ) -> Result<Waiting, Error> {
+    ) -> Result<Waiting, CommandError> {
         let argv = self
             .words
             .iter()
@@ -140,21 +170,16 @@ impl Command {
             streams,
             inherited: gate,
         };
-        fork_waiting(&spawn).map_err(|error| failed_to("make the command's process", &error))
+        fork_waiting(&spawn).map_err(CommandError::Fork)
     }
 
-    pub fn not_executed(&self, error: &io::Error) -> Error {
-        let (name, why) = (self.shown(), system_words(error));
-        match error.kind() {
-            // It was there when it was looked up; what is missing is what its first line names.
-            ErrorKind::NotFound => not_found(format!("{name}: {why}; is its interpreter there?")),
-            ErrorKind::BrokenPipe => Error::new(
-                Code::Io,
-                format!("{name}: its process ended before it could execute"),
-            )
-            .ending(Exit::NotStarted),
-            kind => Error::io(format!("{name}: cannot be executed: {why}"), kind)
-                .ending(Exit::CannotExecute),
+    /// Why its process, which was let go, has not executed it: `source` is what that process has said.
+    pub fn not_executed(&self, source: io::Error) -> CommandError {
+        let name = self.words.first().cloned().unwrap_or_default();
+        match source.kind() {
+            ErrorKind::NotFound => CommandError::Interpreter { name, source },
+            ErrorKind::BrokenPipe => CommandError::DiedWaiting { name },
+            _ => CommandError::Refused { name, source },
         }
     }
 }
@@ -199,41 +224,28 @@ pub fn holder_name(name: &OsStr) -> String {
     }
 }
 
-fn c_string(word: &OsStr) -> Result<CString, Error> {
-    let nul = || {
-        Error::usage(format!(
-            "{:?} has a NUL byte, which no command can be given",
-            word.to_string_lossy()
-        ))
-    };
-    CString::new(word.as_bytes()).map_err(|_| nul())
+fn c_string(word: &OsStr) -> Result<CString, CommandError> {
+    CString::new(word.as_bytes()).map_err(|_| CommandError::Nul {
+        word: word.to_owned(),
+    })
 }
 
 enum Found {
     Executable,
-    NotExecutable(&'static str),
+    NotExecutable(NotExecutable),
     Nothing,
 }
 
 fn look_at(program: &Path) -> Found {
     match fs::metadata(program) {
-        Ok(meta) if meta.is_dir() => Found::NotExecutable("is a directory"),
+        Ok(meta) if meta.is_dir() => Found::NotExecutable(NotExecutable::IsDirectory),
         Ok(_) if access(program, AccessFlags::X_OK).is_ok() => Found::Executable,
-        Ok(_) => Found::NotExecutable("permission denied"),
+        Ok(_) => Found::NotExecutable(NotExecutable::NotPermitted),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            Found::NotExecutable("permission denied")
+            Found::NotExecutable(NotExecutable::NotPermitted)
         }
         Err(_) => Found::Nothing,
     }
-}
-
-fn not_found(message: String) -> Error {
-    Error::usage(message).ending(Exit::NotFound)
-}
-
-fn cannot_execute(program: &str, why: &str) -> Error {
-    let message = format!("{}: cannot be executed: {why}", escaped(program));
-    Error::new(Code::NotPermitted, message).ending(Exit::CannotExecute)
 }
 
 #[cfg(test)]
@@ -241,7 +253,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn find(name: &str, path: Option<&OsStr>) -> Result<Command, Error> {
+    fn find(name: &str, path: Option<&OsStr>) -> Result<Command, CommandError> {
         Command::find(vec![name.into()], path)
     }
 
@@ -260,17 +272,32 @@ mod tests {
         let path = Some(dir.path().as_os_str());
         assert_eq!(find("tool", path).unwrap().program, tool);
         assert_eq!(find(tool.to_str().unwrap(), None).unwrap().program, tool);
-        for (name, exit) in [
-            ("data", Exit::CannotExecute),
-            ("folder", Exit::CannotExecute),
-            (data.to_str().unwrap(), Exit::CannotExecute),
-            ("nothing", Exit::NotFound),
-            ("./nothing", Exit::NotFound),
-            ("", Exit::NotFound),
-            (data.join("below").to_str().unwrap(), Exit::NotFound),
+        for (name, refused) in [
+            ("data", NotExecutable::NotPermitted),
+            ("folder", NotExecutable::IsDirectory),
+            (data.to_str().unwrap(), NotExecutable::NotPermitted),
         ] {
-            assert_eq!(find(name, path).unwrap_err().exit, exit, "{name}");
+            let error = find(name, path).unwrap_err();
+            let at = dir.path().join(name);
+            assert!(
+                matches!(&error, CommandError::NotExecutable { program, why } if *program == at && *why == refused),
+                "{error:?}"
+            );
         }
+        for name in [
+            "nothing",
+            "./nothing",
+            "",
+            data.join("below").to_str().unwrap(),
+        ] {
+            let error = find(name, path).unwrap_err();
+            assert!(
+                matches!(&error, CommandError::NotFound { name: missing } if missing == name),
+                "{error:?}"
+            );
+        }
+        let error = Command::find(Vec::new(), path).unwrap_err();
+        assert!(matches!(error, CommandError::NoCommand), "{error:?}");
         assert_eq!(find("sh", None).unwrap().program, Path::new("/bin/sh"));
     }
 

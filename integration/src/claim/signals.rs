@@ -1,14 +1,12 @@
 //! Signals, as they come: read from a descriptor, with their senders (docs/design.md#signals).
 
-use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::{fs, io};
 
-use beadlock_base::{error::system_words, sys};
+use beadlock_base::sys;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{getpid, getsid};
-
-use crate::error::Error;
 
 const PASSED_ON: [Signal; 4] = [
     Signal::SIGTERM,
@@ -46,14 +44,8 @@ pub struct Signals {
 
 impl Signals {
     /// Blocks them; from here on nothing is lost. Before the first fork and the first thread.
-    pub fn block() -> Result<Self, Error> {
-        let failed = |error: std::io::Error| {
-            Error::io(
-                format!("failed to prepare for signals: {}", system_words(&error)),
-                error.kind(),
-            )
-        };
-        sys::default_actions(&[Signal::SIGCHLD]).map_err(failed)?;
+    pub fn block() -> io::Result<Self> {
+        sys::default_actions(&[Signal::SIGCHLD])?;
         let ignored = ignored();
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
@@ -61,14 +53,9 @@ impl Signals {
             .into_iter()
             .filter(|signal| ignored >> (*signal as u32 - 1) & 1 == 0)
             .for_each(|signal| mask.add(signal));
-        let before = mask
-            .thread_swap_mask(SigmaskHow::SIG_BLOCK)
-            .map_err(|errno| failed(errno.into()))?;
-        let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
-        Ok(Self {
-            fd: fd.map_err(|errno| failed(errno.into()))?,
-            before,
-        })
+        let before = mask.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        Ok(Self { fd, before })
     }
 
     pub fn mask_before(&self) -> SigSet {

@@ -10,10 +10,9 @@
 //! has cleared its environment and whose parents have ended is found only by a subreaper.
 
 use std::ffi::{OsStr, OsString};
-use std::{collections::HashSet, fs, sync::mpsc, thread, time::Duration};
+use std::{collections::HashSet, fs, io, sync::mpsc, thread, time::Duration};
 
 use beadlock_base::children::{adopt_orphans, children};
-use beadlock_base::error::system_words;
 use beadlock_base::process::{self, StartEnvironment, Stat, is_dead_zombie, proc_is_ours};
 use beadlock_base::sys::{ChildEnd, ended_child};
 use nix::sys::signal::{Signal, kill};
@@ -22,9 +21,7 @@ use nix::{errno::Errno, unistd::Pid};
 use serde::{Deserialize, Serialize};
 
 use super::known_process::{HelperKind, KnownProcess};
-use super::nested::{HELD_IDS, NESTED};
-use super::target::Target;
-use crate::{error::Error, words};
+use crate::words::process_name;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
@@ -90,14 +87,8 @@ impl Tree {
     }
 
     /// From now on the orphans of the command fall to us.
-    pub fn as_subreaper() -> Result<Self, Error> {
-        adopt_orphans().map_err(|error| {
-            let why = system_words(&error);
-            Error::io(
-                format!("failed to become the subreaper of the command: {why}"),
-                error.kind(),
-            )
-        })?;
+    pub fn as_subreaper() -> io::Result<Self> {
+        adopt_orphans()?;
         Ok(Self::from_now_on())
     }
 
@@ -239,84 +230,48 @@ impl Tree {
     }
 }
 
-/// By what names the environment of a process tells that it works under a claim.
-#[derive(Debug, Clone)]
-pub struct ClaimNames {
-    id: String,
-    /// As it stands among the ids that are held.
-    known: String,
-    /// The target, where the id alone does not tell which claim it is.
-    target: Option<OsString>,
+/// The processes whose environment `is_meant`, apart from us: not ours, those above us and those that were started with
+/// us, as in a pipe; and no helper of beadlock's. None where that is not known within `patience`.
+pub fn others_by_environment(
+    is_meant: impl Fn(&StartEnvironment) -> bool + Send + 'static,
+    patience: Duration,
+) -> Vec<Stat> {
+    let (sender, receiver) = mpsc::channel();
+    let looking = move || sender.send(others_of(&is_meant));
+    // The thread is left alone when its time is over.
+    let started = thread::Builder::new()
+        .name("under".to_owned())
+        .spawn(looking);
+    let found = started
+        .ok()
+        .and_then(|_| receiver.recv_timeout(patience).ok());
+    found.unwrap_or_default()
 }
 
-impl ClaimNames {
-    pub fn of(id: &str, target: &Target) -> Self {
-        let id = id.strip_prefix(NESTED).unwrap_or(id);
-        let is_shared = target.protocol.rules().shares_ids;
-        Self {
-            id: id.to_owned(),
-            known: target.protocol.name_of_claim(id, target),
-            target: is_shared.then(|| target.exported.clone()),
-        }
-    }
-
-    /// The processes that work under the claim: not ours, those above us and those that were started with us, as in a
-    /// pipe; and no helper of beadlock's. None where that is not known in time.
-    pub fn processes_within(self, patience: Duration) -> Vec<Stat> {
-        let (sender, receiver) = mpsc::channel();
-        let looking = move || sender.send(self.processes());
-        // The thread is left alone when its time is over.
-        let started = thread::Builder::new()
-            .name("under".to_owned())
-            .spawn(looking);
-        let found = started
-            .ok()
-            .and_then(|_| receiver.recv_timeout(patience).ok());
-        found.unwrap_or_default()
-    }
-
-    fn processes(&self) -> Vec<Stat> {
-        let all = if proc_is_ours() {
-            process::all()
-        } else {
-            Vec::new()
-        };
-        let of_pid = |pid: i32| all.iter().find(|stat| stat.pid == pid);
-        let Some(me) = of_pid(std::process::id().cast_signed()) else {
-            return Vec::new();
-        };
-        let above = |stat: &&Stat| of_pid(stat.ppid);
-        let ours: Vec<i32> = std::iter::successors(Some(me), above)
-            .map(|stat| stat.pid)
-            .collect();
-        let is_meant = |stat: &&Stat| {
-            let is_with_us = stat.pgrp == me.pgrp && stat.start_ticks + WITH_US >= me.start_ticks;
-            !ours.contains(&stat.pid) && !is_with_us && !stat.is_zombie()
-        };
-        let is_helper = |stat: &&Stat| HelperKind::of(stat.pid).is_some();
-        let under = all.iter().filter(is_meant).filter(|stat| {
-            let environment = StartEnvironment::of(stat.pid);
-            environment.is_some_and(|environment| self.are_in(&environment))
-        });
-        under.filter(|stat| !is_helper(stat)).cloned().collect()
-    }
-
-    fn are_in(&self, environment: &StartEnvironment) -> bool {
-        let value = |name: &str| environment.values(name).next();
-        let is_id = |named: &[u8]| {
-            named.strip_prefix(NESTED.as_bytes()).unwrap_or(named) == self.id.as_bytes()
-        };
-        let is_target = || {
-            self.target
-                .as_ref()
-                .is_none_or(|target| value("BEADLOCK_TARGET") == Some(target.as_encoded_bytes()))
-        };
-        let mut held = value(HELD_IDS)
-            .unwrap_or_default()
-            .split(|byte| *byte == b' ');
-        value("BEADLOCK_ID").is_some_and(is_id) && is_target()
-            || held.any(|held| held == self.known.as_bytes())
-    }
+fn others_of(is_meant: impl Fn(&StartEnvironment) -> bool) -> Vec<Stat> {
+    let all = if proc_is_ours() {
+        process::all()
+    } else {
+        Vec::new()
+    };
+    let of_pid = |pid: i32| all.iter().find(|stat| stat.pid == pid);
+    let Some(me) = of_pid(std::process::id().cast_signed()) else {
+        return Vec::new();
+    };
+    let above = |stat: &&Stat| of_pid(stat.ppid);
+    let ours: Vec<i32> = std::iter::successors(Some(me), above)
+        .map(|stat| stat.pid)
+        .collect();
+    let is_apart = |stat: &&Stat| {
+        let is_with_us = stat.pgrp == me.pgrp && stat.start_ticks + WITH_US >= me.start_ticks;
+        !ours.contains(&stat.pid) && !is_with_us && !stat.is_zombie()
+    };
+    let is_helper = |stat: &&Stat| HelperKind::of(stat.pid).is_some();
+    let others = all.iter().filter(is_apart).filter(|stat| {
+        let environment = StartEnvironment::of(stat.pid);
+        environment.is_some_and(|environment| is_meant(&environment))
+    });
+    others.filter(|stat| !is_helper(stat)).cloned().collect()
 }
 
 /// How much earlier than we a process may have begun that was started with us, in clock ticks.
@@ -396,7 +351,7 @@ fn is_upkeep(line: &[u8]) -> bool {
 /// `PID 44 (sleep 60), PID 45 (make)`; many are counted.
 pub fn names(tree: &[Stat]) -> String {
     let name = |stat: &Stat| {
-        words::process_name(
+        process_name(
             stat.pid,
             &process::command_line(stat.pid).unwrap_or_default(),
         )

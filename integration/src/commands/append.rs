@@ -49,7 +49,7 @@ fn append(args: &AppendArgs, environment: &Environment, common: &Common) -> Resu
     let rules = args.checked.rules(Format::JsonLines)?;
     let lines = Lines::read(io::stdin().lock(), STDIN, path, &rules.check(path))?;
     let trail = args.on.trail(&file, &common.request, talk)?;
-    let mut signals = Signals::block()?;
+    let mut signals = Signals::block().map_err(Error::of_signals)?;
     let (added, mut answer) = file.under_lock(&mut signals, &trail, None, |lock, _| {
         Ok(append_lines(&Entry::open(path)?, lock, &lines)?)
     })?;

@@ -182,7 +182,7 @@ fn cycle(
     }
     let audit = settings::audit(None, environment);
     let trail = target.trail(audit.as_deref(), (None, None), &common.request, talk)?;
-    let mut signals = Signals::block()?;
+    let mut signals = Signals::block().map_err(Error::of_signals)?;
     let options = Options {
         reap_proven_dead: typed.reap_proven_dead,
         ..Options::default()

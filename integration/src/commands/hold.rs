@@ -179,7 +179,11 @@ fn hold(
         talk,
     };
     let Some(first) = wanted.first() else {
-        return session.run(&mut [], &mut Signals::block()?, report);
+        return session.run(
+            &mut [],
+            &mut Signals::block().map_err(Error::of_signals)?,
+            report,
+        );
     };
     report.target = Some((first.target.name(), first.target.path()));
     report.locks = wanted.iter().map(|wanted| wanted.target.path()).collect();
@@ -209,5 +213,9 @@ fn hold(
         order,
         ..session
     }
-    .run(&mut claims, &mut Signals::block()?, report)
+    .run(
+        &mut claims,
+        &mut Signals::block().map_err(Error::of_signals)?,
+        report,
+    )
 }

@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 
 use crate::claim::kernel_lock::{KernelRelease, WithoutRecord};
 use crate::claim::leaving::{Enders, Leaving, Left, Why};
-use crate::claim::tree::{self, ClaimNames};
-use crate::claim::{attendant::Unattended, gate, nested, target::Target};
+use crate::claim::{attendant::Unattended, gate, nested, target::Target, tree, under::ClaimNames};
 use crate::error::{Code, End, Error, Exit};
 use crate::output::script::Script;
 use crate::output::{Common, answers::conclude, refuse_lock_file, talk::print, trail::Trail};

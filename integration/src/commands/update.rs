@@ -85,7 +85,7 @@ fn update(args: UpdateArgs, environment: &Environment, common: &Common) -> Resul
     let kill_after = settings::kill_after(args.kill_after, environment)?;
     let command = Command::find(args.command, environment.get("PATH"))?;
     let trail = args.on.trail(&file, &common.request, talk)?;
-    let mut signals = Signals::block()?;
+    let mut signals = Signals::block().map_err(Error::of_signals)?;
     let (device, inode) = LockFile::open(&file.target)?.inode();
     let id = LockId {
         device,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::{fleet::has_joined, gate, patience::Patience, signals::Signals, target::Target};
-use crate::error::{End, Replaced};
+use crate::error::{End, Error, Replaced};
 use crate::output::{Common, answers::conclude};
 use crate::protocol::{Acceptance, LookArgs, resolve};
 use crate::settings::{audit, either, environment::Environment, wait::Wait};
@@ -87,7 +87,7 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<
         &common.request,
         talk,
     )?;
-    let mut signals = Signals::block()?;
+    let mut signals = Signals::block().map_err(Error::of_signals)?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let begun = Instant::now();
     let removed = until_free(&target, wait, options, &mut attending)?;

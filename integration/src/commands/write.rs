@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::claim::{attendant::Stopped, event::wait_for, signals::Signals};
-use crate::error::{End, Replaced};
+use crate::error::{End, Error, Replaced};
 use crate::files::{entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy};
 use crate::output::{Common, answers::conclude};
 use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
@@ -61,7 +61,7 @@ fn write(args: &WriteArgs, environment: &Environment, common: &Common) -> Result
     let draft = unnamed
         .map(|stage| fill(stage, &mut io::stdin().lock())?.prepare())
         .transpose()?;
-    let mut signals = Signals::block()?;
+    let mut signals = Signals::block().map_err(Error::of_signals)?;
     let (written, answer) = file.under_lock(&mut signals, &trail, None, |lock, signals| {
         tidy(&entry, rules.kept())?;
         let draft = match draft {

@@ -37,7 +37,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::claim::signals::Signals;
-use crate::error::{End, Exit};
+use crate::error::{End, Error, Exit};
 use crate::output::answers::{conclude, ended, print_answer};
 use crate::output::{Common, talk::Talk};
 use crate::settings::environment::Environment;
@@ -69,8 +69,11 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common) -> End {
     if typed.fleet {
         return fleet::run(environment, common);
     }
-    let examined = ExaminedDirectory::resolve(typed.dir.as_deref(), environment)
-        .and_then(|directory| Signals::block().map(|signals| (directory, signals)));
+    let examined =
+        ExaminedDirectory::resolve(typed.dir.as_deref(), environment).and_then(|directory| {
+            let signals = Signals::block().map_err(Error::of_signals)?;
+            Ok((directory, signals))
+        });
     let (directory, mut signals) = match examined {
         Ok(examined) => examined,
         Err(error) => return conclude(common, Err((End::Code(error.exit.code()), error))),

@@ -90,7 +90,7 @@ impl Session<'_> {
                 error
             }
         };
-        let tree = Tree::as_subreaper().map_err(of_start)?;
+        let tree = Tree::as_subreaper().map_err(|error| of_start(Error::of_subreaper(error)))?;
         let own_group = !has_terminal();
         let gate = claims.iter().find_map(|claim| claim.inherited());
         let waiting = command.fork(
@@ -102,7 +102,7 @@ impl Session<'_> {
                 gate,
             },
         );
-        let waiting = waiting.map_err(of_start)?;
+        let waiting = waiting.map_err(|error| of_start(error.into()))?;
         let pid = waiting.pid();
         let Self {
             on_loss,
@@ -362,7 +362,7 @@ impl Stage<'_, '_> {
             Ok(ended) => ended,
             Err(error) => {
                 self.end(None, Why::NOT_STARTED, None);
-                return Err(self.command.not_executed(&error).into());
+                return Err(self.command.not_executed(error).into());
             }
         };
         self.report.pid = Some(running.pid);

@@ -32,7 +32,7 @@ impl Acquiring<'_> {
         report.target = Some((target.name(), target.path()));
         kernel.note(target, talk);
         let begun = Instant::now();
-        let mut signals = Signals::block()?;
+        let mut signals = Signals::block().map_err(Error::of_signals)?;
         let mut attending = Attending::wait_of(&mut signals, talk, None);
         if let Some((outer, pid)) = kernel.outer(target, mode, self.environment)? {
             return Ok(self.tell_of_outer(target, &outer, pid, report)?);

@@ -343,7 +343,7 @@ impl Acquiring<'_> {
             true => fleet::waive(target, trail)?,
             false => fleet::refuse_joined(target)?,
         }
-        let mut signals = Signals::block()?;
+        let mut signals = Signals::block().map_err(Error::of_signals)?;
         // A lock that is judged by time needs a process that keeps it up.
         let mut keeper = match subject {
             Some(_) if !target.place.dialect().is_judged_by_time() => None,

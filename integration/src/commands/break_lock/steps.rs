@@ -101,7 +101,7 @@ pub fn run(
     {
         return Ok(told);
     }
-    let mut signals = Signals::block()?;
+    let mut signals = Signals::block().map_err(Error::of_signals)?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
     let licence = if typed.even_if_live {

@@ -66,7 +66,7 @@ fn create(
         )),
     }
     let begun = Instant::now();
-    let mut signals = Signals::block().map_err(Stopped::Failed)?;
+    let mut signals = Signals::block().map_err(Error::of_signals)?;
     let mut is_first = true;
     while let Some(left) = fleet.is_new().map_err(Error::from)? {
         talk.say_live(&Young { left }, std::mem::take(&mut is_first));

@@ -141,7 +141,7 @@ fn refuse_held(target: &Target) -> Result<(), Error> {
 
 /// Writes the mark when no cycle runs.
 fn marked(target: &Target, mark: &Mark, is_there: bool, common: &Common) -> Result<(), Stopped> {
-    let mut signals = Signals::block()?;
+    let mut signals = Signals::block().map_err(Error::of_signals)?;
     let mut attending = Attending::wait_of(&mut signals, &common.talk, None);
     let gate = gate::take_or_advise(target.dir(), DRAIN, "try again later", &mut attending)?;
     common.talk.end_live();

@@ -64,7 +64,11 @@ impl Filter {
         limit: Duration,
     ) -> Result<Self, Error> {
         let no_pipe = |error: io::Error| Error::failed("make a pipe to the filter", &error);
-        let (tree, own_group, token) = (Tree::as_subreaper()?, !has_terminal(), random_id());
+        let (tree, own_group, token) = (
+            Tree::as_subreaper().map_err(Error::of_subreaper)?,
+            !has_terminal(),
+            random_id(),
+        );
         let wards = watchdog::variable(&token, environment.get(watchdog::VARIABLE));
         let variables =
             environment.with(&[(watchdog::VARIABLE, wards), (nested::UPDATES, updates)]);
@@ -164,7 +168,7 @@ impl Filter {
         // Nothing is to be ended any more, and the filter is reaped last.
         drop(watchdog);
         drop(child);
-        let (end, poured) = ran.map_err(|error| command.not_executed(&error))?;
+        let (end, poured) = ran.map_err(|error| command.not_executed(error))?;
         let name = command.shown();
         match end {
             End::Ran(Ending::Exited(0)) => Ok(poured),

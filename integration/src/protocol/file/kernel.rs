@@ -95,7 +95,7 @@ impl WithoutRecord for File {
     ) -> Result<Duration, Stopped> {
         let (target, begun) = (FileTarget::of_target(target), Instant::now());
         if LockFile::find(&target)?.is_some() {
-            let mut signals = Signals::block()?;
+            let mut signals = Signals::block().map_err(Error::of_signals)?;
             let mut attending = Attending::wait_of(&mut signals, talk, None);
             let lock = take(
                 &target,
