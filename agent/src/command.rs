@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::{future::pending, iter};
 
+use beadlock_base::beside::Helpers;
 use beadlock_base::children::{OwnChild, starting};
 use beadlock_base::process::{self, Stat, environment_has};
 use beadlock_base::sys;
@@ -221,6 +222,7 @@ impl Runner {
 /// Runs a command to its end under the gate. `on_line` gets its output, line by line. The runner is to be ended after
 /// the gate was let go.
 pub(crate) async fn run(
+    helpers: Helpers,
     Place {
         dir,
         above,
@@ -246,7 +248,7 @@ pub(crate) async fn run(
         Ok(of_right) => of_right.unzip(),
         Err(error) => return (not_started(error), None),
     };
-    let mut runner = order.runner(gate, above, deadline);
+    let mut runner = order.runner(helpers, gate, above, deadline);
     notify::keep_from(&mut runner);
     if let Some(input) = command.input {
         sys::inherit(&mut runner, input);

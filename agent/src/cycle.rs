@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use beadlock_base::address::Address;
+use beadlock_base::beside::Helpers;
 use beadlock_base::{error::system_words, opened::OpenDirectory};
 use beadlock_core::database::Database;
 use beadlock_core::dialect::Record;
@@ -46,6 +47,8 @@ const LONGEST_IN_A_FLEET: Duration = Duration::from_secs(120);
 
 /// What all cycles share for as long as the agent runs.
 pub(crate) struct CycleServices {
+    /// For the runners of their commands.
+    pub(crate) helpers: Helpers,
     /// Whether the audit trail also has gates that are busy for less than an interval.
     pub(crate) audits_at_once: bool,
     pub(crate) watch: DatabaseWatch,
@@ -463,7 +466,14 @@ async fn execute(
         }
     };
     services.watch.mute(subject.number);
-    let (end, runner) = command::run(place, command, timeout_of(subject, right), on_line).await;
+    let (end, runner) = command::run(
+        services.helpers,
+        place,
+        command,
+        timeout_of(subject, right),
+        on_line,
+    )
+    .await;
     let (services, number, database) = (
         Arc::clone(services),
         subject.number,

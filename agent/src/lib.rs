@@ -53,6 +53,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use beadlock_base::beside::Helpers;
 use nix::sys::signal::Signal;
 
 use crate::audit::AuditTrail;
@@ -65,9 +66,11 @@ use crate::scheduler::{Scheduler, Signals};
 /// `beadlock-agent` with its arguments, the program's name first. Returns when it is told to end (SIGTERM,
 /// SIGINT) or, with `--once`, when every database had its cycle.
 ///
+/// `helpers` is the proof that the program is the runner of a cycle's command where its command line says so.
+///
 /// Exit codes: 0; 1 it could not start, or with `--once` a cycle failed or there was none to run; 2 the command line
 /// is wrong; 4 and 5 with `--once` as `beadlock check` (docs/design.md#exit-codes).
-pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn main(args: impl IntoIterator<Item = OsString>, helpers: Helpers) -> ExitCode {
     beadlock_base::sys::ignore_size_limit();
     let typed = match CommandLine::read(args) {
         Ok(typed) => typed,
@@ -82,7 +85,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             |()| ExitCode::SUCCESS,
         );
     }
-    match start(typed) {
+    match start(typed, helpers) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             log::complain(&failure);
@@ -91,14 +94,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn start(typed: CommandLine) -> Result<u8, ConfigFailure> {
+fn start(typed: CommandLine, helpers: Helpers) -> Result<u8, ConfigFailure> {
     // It can be ignored, so this cannot fail. It is heard as soon as there is something to reload.
     let _ = beadlock_base::sys::ignore(Signal::SIGHUP);
     let settings = AgentSettings::read(&typed, &[])?;
     if typed.cli.print_config {
         return print(&typed, &settings).map(|()| 0);
     }
-    run(typed, settings).map_err(|error| ConfigFailure::new(1, format!("cannot start: {error}")))
+    run(typed, settings, helpers)
+        .map_err(|error| ConfigFailure::new(1, format!("cannot start: {error}")))
 }
 
 fn print(typed: &CommandLine, settings: &AgentSettings) -> Result<(), ConfigFailure> {
@@ -129,7 +133,7 @@ fn door(
 }
 
 /// The agent's own diagnostics are on their way until the end, also of a start that fails.
-fn run(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
+fn run(typed: CommandLine, settings: AgentSettings, helpers: Helpers) -> std::io::Result<u8> {
     let _diagnostics = Diagnostics::open(settings.agent.log_level)?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -139,7 +143,7 @@ fn run(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
         jobs = settings.agent.jobs,
         "agent starts"
     );
-    let ended = serve(typed, settings);
+    let ended = serve(typed, settings, helpers);
     match &ended {
         Ok(code) => tracing::info!(code, "agent stops"),
         Err(error) => tracing::info!(%error, "agent cannot start"),
@@ -147,7 +151,7 @@ fn run(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
     ended
 }
 
-fn serve(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
+fn serve(typed: CommandLine, settings: AgentSettings, helpers: Helpers) -> std::io::Result<u8> {
     let (trail, auditing) = match &settings.agent.audit {
         Some(path) => AuditTrail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (AuditTrail::default(), None),
@@ -171,7 +175,7 @@ fn serve(typed: CommandLine, settings: AgentSettings) -> std::io::Result<u8> {
     let listening_at = door.as_ref().map(|door| door.address.clone());
     let log = log::Log::open(settings.log.clone(), listening_at)?;
     let code = runtime.block_on(async {
-        let scheduler = Scheduler::new(Arc::new(typed), settings, trail, metrics);
+        let scheduler = Scheduler::new(Arc::new(typed), settings, trail, metrics, helpers);
         scheduler.run(signals, questions.unwrap_or_default()).await
     });
     drop(door);

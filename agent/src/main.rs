@@ -2,15 +2,21 @@
 
 #![forbid(unsafe_code)]
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
+use beadlock_base::beside;
 use beadlock_core::runner;
 
 fn main() -> ExitCode {
-    let args = std::env::args_os();
-    match std::env::args_os().nth(1) {
-        Some(first) if first == runner::ARGUMENT => runner::main(args.skip(2)),
-        Some(first) if first == beadlock_git::ARGUMENT => beadlock_git::main(args.skip(2)),
-        _ => beadlock_agent::main(args),
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let helpers = match beside::serve(&words, &[runner::KIND]) {
+        Ok(helpers) => helpers,
+        Err(code) => return ExitCode::from(code),
+    };
+    match words.get(1) {
+        Some(first) if first == beadlock_git::ARGUMENT => {
+            beadlock_git::main(words.into_iter().skip(2))
+        }
+        _ => beadlock_agent::main(words, helpers),
     }
 }

@@ -29,6 +29,7 @@ use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use beadlock_base::beside::Helpers;
 use beadlock_core::dialect::beads::StartedAt;
 use beadlock_core::facts;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -148,6 +149,7 @@ impl Scheduler {
         settings: AgentSettings,
         trail: AuditTrail,
         metrics: Arc<Metrics>,
+        helpers: Helpers,
     ) -> Self {
         let mut no_watcher = None;
         let watch = match settings.mode {
@@ -164,6 +166,7 @@ impl Scheduler {
             Fleet::new(typed.fleet.clone(), settings.mode == RunMode::Once);
         let (fetches, fetch_requests, hosts) = Default::default();
         let work = CycleServices {
+            helpers,
             hosts,
             seed: RandomState::new().hash_one(std::process::id()),
             audits_at_once,

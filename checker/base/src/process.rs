@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::{ffi::OsStr, fs};
 
 use nix::{errno::Errno, sys::signal::kill, sys::signal::killpg, unistd::Pid};
+use serde::{Deserialize, Serialize};
 
 use crate::beside;
 
@@ -96,6 +97,43 @@ impl Stat {
     /// Ended, and waiting only for its parent to ask how.
     pub fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+/// A process, told from a later one that has the same PID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownProcess {
+    /// The process.
+    pub pid: i32,
+    /// When it started, in clock ticks after boot; `None` where `/proc` does not say.
+    pub start_ticks: Option<u64>,
+}
+
+impl KnownProcess {
+    /// The process that has this PID now.
+    pub fn of(pid: i32) -> Self {
+        Self {
+            pid,
+            start_ticks: start_ticks(pid.into()),
+        }
+    }
+
+    /// `stat` is of this process.
+    pub fn is(self, stat: &Stat) -> bool {
+        stat.pid == self.pid && Some(stat.start_ticks) == self.start_ticks
+    }
+
+    /// It has ended, reaped or not, or its PID is another process by now.
+    pub fn has_ended(self) -> bool {
+        if probe(self.pid.into()) == Liveness::Gone {
+            return true;
+        }
+        let Some(stat) = Stat::read(self.pid).filter(|_| proc_is_ours()) else {
+            return false;
+        };
+        self.start_ticks
+            .is_some_and(|ticks| ticks != stat.start_ticks)
+            || stat.is_zombie() && is_dead_zombie(self.pid) == Some(true)
     }
 }
 

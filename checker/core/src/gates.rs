@@ -5,7 +5,7 @@ use std::{fs, iter, os::fd::AsRawFd, os::fd::OwnedFd, os::unix::fs::MetadataExt,
 
 use nix::{fcntl::OFlag, fcntl::open, sys::stat};
 
-use crate::watchdog::{AtEnd, Watchdog};
+use crate::helper_request::{OpenGate, WatchdogRequest};
 use beadlock_base::{
     beside, namespace,
     process::{self, Stat},
@@ -199,16 +199,11 @@ struct StandIn {
 
 impl StandIn {
     fn of(pid: i32) -> Option<Self> {
-        if let Some(Watchdog::Watchdog {
-            parent,
-            command,
-            at_end: AtEnd::OpenGate,
-        }) = beside::request_of(pid)
-        {
+        if let Some(keeper) = WatchdogRequest::<OpenGate>::of_process(pid) {
             return Some(Self {
-                daemon: parent,
-                work: Some(command.pid),
-                group: command.leads,
+                daemon: keeper.parent,
+                work: Some(keeper.command.process.pid),
+                group: keeper.command.leads,
             });
         }
         let daemon = str::from_utf8(&beside::argument_of(pid, beside::RUNNER).ok()??)

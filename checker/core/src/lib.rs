@@ -23,6 +23,7 @@ pub mod facts;
 pub mod gate;
 pub mod gate_loss;
 pub mod gates;
+pub mod helper_request;
 pub mod log_line;
 pub mod look;
 pub mod obstacle;

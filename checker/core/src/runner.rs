@@ -30,7 +30,7 @@
 
 mod work;
 
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::{
     ffi::OsStr, ffi::OsString, fmt, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd,
 };
@@ -59,8 +59,8 @@ use beadlock_base::deadline::{DeadlineWatch, Demand, WorkDeadline};
 use beadlock_base::{error::system_words, filesystem::FileKind, sys};
 use work::{WaitEnd, Work};
 
-use beadlock_base::beside::this_program;
-/// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
+use beadlock_base::beside::{Helpers, Kind, this_program};
+/// The hidden first argument.
 pub use beadlock_base::beside::{RUNNER as ARGUMENT, THIS};
 
 /// The command of a user, for a shell.
@@ -103,11 +103,12 @@ impl Order {
     /// elsewhere by now, is not looked up again.
     pub fn runner(
         &self,
+        helpers: Helpers,
         gate: Option<OwnedFd>,
         above: OwnedFd,
         deadline: Option<RunnerDeadline>,
     ) -> Command {
-        let mut runner = this_program().unwrap_or_else(|_| Command::new(THIS));
+        let mut runner = this_program(helpers).unwrap_or_else(|_| Command::new(THIS));
         runner.arg(ARGUMENT);
         let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         runner
@@ -236,15 +237,18 @@ impl Ended {
     }
 }
 
-/// The runner's `main`, with the arguments after [`ARGUMENT`].
-pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some((order, _, deadline)) = Order::parse(args) else {
+/// The runner, for the programs that start one.
+pub const KIND: Kind = Kind::behind(ARGUMENT, |args| Some(main(args)));
+
+/// The runner's `main`, with the arguments after [`ARGUMENT`]. Returns the exit code.
+fn main(args: &[OsString]) -> u8 {
+    let Some((order, _, deadline)) = Order::parse(args.iter().cloned()) else {
         let _ = writeln!(
             io::stderr(),
             "{}",
             Ended::NotStarted("this is for beadlock's own use".to_owned())
         );
-        return ExitCode::from(2);
+        return 2;
     };
     let ended =
         run(&order, &deadline).unwrap_or_else(|error| Ended::NotStarted(system_words(&error)));
@@ -255,10 +259,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(()) => wait_for_reader(),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         // The daemon lives, and has not been told: it takes this for a death, ends what is left, and lets the gate go.
-        Err(_) => return ExitCode::FAILURE,
+        Err(_) => return 1,
     }
     Gate::unlock(io::stdin());
-    ExitCode::SUCCESS
+    0
 }
 
 fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
@@ -439,7 +443,8 @@ mod tests {
         };
         let (deadline, fd) = (RunnerDeadline { first, later }, File::open("/").unwrap());
         let word = deadline.word();
-        let runner = order.runner(None, fd.into(), Some(deadline));
+        let helpers = beadlock_base::beside::serve(&[], &[]).unwrap();
+        let runner = order.runner(helpers, None, fd.into(), Some(deadline));
         let args: Vec<OsString> = runner.get_args().map(Into::into).collect();
         assert_eq!(args[0], ARGUMENT);
         let (read, daemon, of_deadline) = Order::parse(args[1..].to_vec()).unwrap();
@@ -456,7 +461,7 @@ mod tests {
             timeout: Duration::MAX,
             ..read
         }
-        .runner(None, File::open("/").unwrap().into(), None);
+        .runner(helpers, None, File::open("/").unwrap().into(), None);
         let args = runner.get_args().skip(1).map(Into::into);
         assert_eq!(
             Order::parse(args).unwrap().0.timeout,

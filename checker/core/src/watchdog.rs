@@ -3,37 +3,12 @@
 
 use std::{fs, io};
 
-use serde::{Deserialize, de::IgnoredAny};
-
 use crate::dialect::ProcessRecord;
-use beadlock_base::{beside, namespace, process};
-
-/// The parts of a watchdog's request that say what it does for which command.
-#[derive(Deserialize)]
-pub(crate) enum Watchdog {
-    Watchdog {
-        parent: i32,
-        command: WatchedCommand,
-        at_end: AtEnd,
-    },
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub(crate) struct WatchedCommand {
-    pub pid: i32,
-    /// None where `/proc` did not say.
-    pub start_ticks: Option<u64>,
-    /// It leads a group of its own.
-    pub leads: bool,
-}
-
-#[derive(Deserialize)]
-pub(crate) enum AtEnd {
-    /// It ends all that the command has started.
-    EndTree(IgnoredAny),
-    /// It waits for the end of the command, and opens the gate.
-    OpenGate,
-}
+use crate::helper_request::{EndTree, KIND, WatchdogRequest};
+use beadlock_base::{
+    beside, namespace,
+    process::{self, KnownProcess},
+};
 
 /// The watchdog that has still to end what this process, a command of `beadlock`'s, has started. `None` also where it
 /// cannot be seen. It watches from before the command begins to work until nothing of that is left; so when the
@@ -69,20 +44,18 @@ fn ends(pid: i32, command: &ProcessRecord) -> io::Result<bool> {
     let Some(request) = beside::argument_of(pid, beside::HELPER)? else {
         return Ok(false);
     };
-    let Ok(Watchdog::Watchdog {
-        command: watched,
-        at_end: AtEnd::EndTree(_),
-        ..
-    }) = serde_json::from_slice(&request)
-    else {
+    let Some(request) = beside::decoded::<WatchdogRequest<EndTree>>(KIND, &request) else {
         return Ok(false);
     };
+    let KnownProcess {
+        pid: watched_pid,
+        start_ticks,
+    } = request.command.process;
     let recorded = command.beadlock.as_ref().and_then(|mark| mark.start_ticks);
-    let is_another = watched
-        .start_ticks
+    let is_another = start_ticks
         .zip(recorded)
         .is_some_and(|(watched, recorded)| watched != recorded);
-    Ok(i64::from(watched.pid) == command.pid && !is_another && namespace::is_of_ours(pid))
+    Ok(i64::from(watched_pid) == command.pid && !is_another && namespace::is_of_ours(pid))
 }
 
 /// It is gone by now, or another user's who hides it.

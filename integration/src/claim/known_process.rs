@@ -3,72 +3,41 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use beadlock_base::process::{self, Stat};
-use beadlock_base::{beside::request_of, process::Liveness};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use beadlock_base::beside::kind_of;
+use beadlock_core::helper_request;
 
 use super::event::wait_for;
+
+pub use beadlock_base::process::KnownProcess;
 
 /// How often a process is looked at where there is no pidfd.
 const POLL: Duration = Duration::from_millis(20);
 
-/// A process, told from a later one that has the same PID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownProcess {
-    pub pid: i32,
-    /// None where `/proc` does not say.
-    pub start_ticks: Option<u64>,
+/// Returns once the process has ended; `end` is its pidfd.
+pub fn wait_for_end(process: KnownProcess, end: Option<OwnedFd>) {
+    let limit = if end.is_some() { Duration::MAX } else { POLL };
+    // This look comes after the descriptor was opened, so the descriptor is of this process.
+    while !process.has_ended() && wait_for([end.as_ref().map(AsFd::as_fd)], limit) != [true] {}
 }
 
-impl KnownProcess {
-    pub fn of(pid: i32) -> Self {
-        Self {
-            pid,
-            start_ticks: process::start_ticks(pid.into()),
-        }
-    }
-
-    /// `stat` is of this process.
-    pub fn is(self, stat: &Stat) -> bool {
-        stat.pid == self.pid && Some(stat.start_ticks) == self.start_ticks
-    }
-
-    /// It has ended, reaped or not, or its PID is another process by now.
-    pub fn has_ended(self) -> bool {
-        if process::probe(self.pid.into()) == Liveness::Gone {
-            return true;
-        }
-        let Some(stat) = Stat::read(self.pid).filter(|_| process::proc_is_ours()) else {
-            return false;
-        };
-        self.start_ticks
-            .is_some_and(|ticks| ticks != stat.start_ticks)
-            || stat.is_zombie() && process::is_dead_zombie(self.pid) == Some(true)
-    }
-
-    /// Returns once it has ended; `end` is its pidfd.
-    pub fn wait(self, end: Option<OwnedFd>) {
-        let limit = if end.is_some() { Duration::MAX } else { POLL };
-        // This look comes after the descriptor was opened, so the descriptor is of this process.
-        while !self.has_ended() && wait_for([end.as_ref().map(AsFd::as_fd)], limit) != [true] {}
-    }
-}
-
+/// A helper process that outlives `beadlock` for a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelperKind {
     /// It keeps the claim that `acquire` has left behind.
     LeaseKeeper,
+    /// A watchdog, or a gate keeper.
     Watchdog,
 }
+
+/// The kind of a lease keeper on its command line.
+pub const LEASE_KEEPER: &str = "LeaseKeeper";
 
 impl HelperKind {
     /// By the request on its command line; `None`: it is another process.
     pub fn of(pid: i32) -> Option<Self> {
-        let request: Map<String, Value> = request_of(pid)?;
-        match request.keys().next()?.as_str() {
-            "LeaseKeeper" => Some(Self::LeaseKeeper),
-            "Watchdog" => Some(Self::Watchdog),
+        match kind_of(pid)?.as_str() {
+            LEASE_KEEPER => Some(Self::LeaseKeeper),
+            helper_request::KIND => Some(Self::Watchdog),
             _ => None,
         }
     }
@@ -87,14 +56,14 @@ mod tests {
             let process = KnownProcess::of(child.id().cast_signed());
             assert!(process.start_ticks.is_some() && !process.has_ended());
             let end = pidfd_open(process.pid).ok().filter(|_| with_pidfd);
-            let waiting = std::thread::spawn(move || process.wait(end));
+            let waiting = std::thread::spawn(move || wait_for_end(process, end));
             std::thread::sleep(Duration::from_millis(50));
             assert!(!waiting.is_finished(), "{with_pidfd}");
             child.kill().unwrap();
             waiting.join().unwrap(); // A zombie has ended.
             assert!(process.has_ended());
             child.wait().unwrap();
-            process.wait(pidfd_open(process.pid).ok());
+            wait_for_end(process, pidfd_open(process.pid).ok());
         }
     }
 
@@ -106,6 +75,6 @@ mod tests {
             ..me
         };
         assert!(!me.has_ended() && earlier.has_ended());
-        earlier.wait(pidfd_open(me.pid).ok());
+        wait_for_end(earlier, pidfd_open(me.pid).ok());
     }
 }

@@ -15,12 +15,12 @@ use std::{collections::HashSet, fs, io, sync::mpsc, thread, time::Duration};
 use beadlock_base::children::{adopt_orphans, children};
 use beadlock_base::process::{self, StartEnvironment, Stat, is_dead_zombie, proc_is_ours};
 use beadlock_base::sys::{ChildEnd, ended_child};
+use beadlock_core::helper_request::KnownCommand;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::{errno::Errno, unistd::Pid};
-use serde::{Deserialize, Serialize};
 
-use super::known_process::{HelperKind, KnownProcess};
+use super::known_process::HelperKind;
 use crate::words::process_name;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,26 +40,6 @@ pub fn variable(token: &str, outer: Option<&OsStr>) -> OsString {
     }
     value.push(token);
     value
-}
-
-/// A command, as a process is told of it that has not started it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownCommand {
-    /// Its process.
-    #[serde(flatten)]
-    pub process: KnownProcess,
-    /// It leads a process group of its own.
-    pub leads: bool,
-}
-
-impl KnownCommand {
-    /// The command whose process is `pid`, a child that has not been reaped.
-    pub fn of(pid: i32, leads: bool) -> Self {
-        Self {
-            process: KnownProcess::of(pid),
-            leads,
-        }
-    }
 }
 
 #[derive(Debug, Default)]

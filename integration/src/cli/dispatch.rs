@@ -1,8 +1,8 @@
 //! The program `beadlock`: from the command line to its end.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 
+use beadlock_base::beside::{self, Helpers, Kind};
 use beadlock_base::{children, sys};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
@@ -10,36 +10,48 @@ use super::{Cli, Command, completion, help, hint, man, merge, patience};
 use crate::commands::{
     acquire, append, break_lock, check, cycle, hold, release, setup, status, update, wait, write,
 };
+use crate::doctor::second::DoctorTrials;
 use crate::error::{End, Error, Exit, Replaced};
 use crate::output::script::Script;
 use crate::output::{
     Common, answers::conclude, answers::not_written, envelope::Request, talk::print,
 };
-use crate::run::{lease_keeper, request::HelperRequest, watchdog};
+use crate::run::lease_keeper::LeaseKeeperRequest;
+use crate::run::watchdog::{GateKeeperHelper, WatchdogHelper};
 use crate::settings::{
-    self, common_unresolved, environment::Environment, environment::boolean, remote,
+    self, common_unresolved, environment::Environment, environment::boolean, remote::Lookup,
 };
 use crate::{agent, doctor, list, log, protocol::LookArgs, top};
+
+/// The helper processes that this program can be.
+const HELPERS: [Kind; 5] = [
+    Kind::of::<LeaseKeeperRequest>(),
+    Kind::of::<WatchdogHelper>(),
+    Kind::of::<GateKeeperHelper>(),
+    Kind::of::<Lookup>(),
+    Kind::of::<DoctorTrials>(),
+];
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
     let words: Vec<OsString> = std::env::args_os().collect();
+    let helpers = match beside::serve(&words, &HELPERS) {
+        Ok(helpers) => helpers,
+        Err(code) => return End::Code(code),
+    };
     if merge::is_typed(&words) {
         return merge::guarded(|| merge::run(&words));
     }
-    do_what_is_typed(&words)
+    do_what_is_typed(&words, helpers)
 }
 
-fn do_what_is_typed(words: &[OsString]) -> End {
+fn do_what_is_typed(words: &[OsString], helpers: Helpers) -> End {
     let request = Request::begin();
     sys::ignore_size_limit();
     // As the first process of a container: a dead holder that nobody else collects would look alive.
     children::reap_orphans();
     let environment = Environment::read();
-    if let Some(request) = HelperRequest::of(words) {
-        return helper(request);
-    }
-    if let Some(end) = completion::answer(words, &environment) {
+    if let Some(end) = completion::answer(helpers, words, &environment) {
         return end;
     }
     let cli = match Cli::try_parse_from(words) {
@@ -75,17 +87,27 @@ fn do_what_is_typed(words: &[OsString]) -> End {
         .unknown()
         .into_iter()
         .for_each(|unknown| common.talk.note(&unknown));
-    let remote = patience::guard(cli.command.as_ref(), &environment);
-    dispatch(cli.command, &environment.with_remote(remote), common)
+    let remote = patience::guard(helpers, cli.command.as_ref(), &environment);
+    dispatch(
+        cli.command,
+        helpers,
+        &environment.with_remote(remote),
+        common,
+    )
 }
 
-fn dispatch(command: Option<Command>, environment: &Environment, common: Common) -> End {
+fn dispatch(
+    command: Option<Command>,
+    helpers: Helpers,
+    environment: &Environment,
+    common: Common,
+) -> End {
     let talk = &common.talk;
     match command {
-        Some(Command::Hold(typed)) => hold::run(typed, environment, &common),
-        Some(Command::Acquire(typed)) => acquire::run(&typed, environment, &common),
+        Some(Command::Hold(typed)) => hold::run(typed, helpers, environment, &common),
+        Some(Command::Acquire(typed)) => acquire::run(&typed, helpers, environment, &common),
         Some(Command::Release(typed)) => release::run(&typed, environment, &common),
-        Some(Command::Cycle(typed)) => cycle::run(typed, environment, &common),
+        Some(Command::Cycle(typed)) => cycle::run(typed, helpers, environment, &common),
         Some(Command::Check(typed)) => check::run(&typed, environment, &common).print(&common),
         Some(Command::Status(typed)) if typed.raw => {
             let answers = status::run_raw(&typed.targets, &typed.protocol, environment, talk);
@@ -129,13 +151,13 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
         }
         Some(Command::Wait(typed)) => wait::run(&typed, environment, &common),
         Some(Command::Write(typed)) => write::run(&typed, environment, &common),
-        Some(Command::Update(typed)) => update::run(typed, environment, &common),
+        Some(Command::Update(typed)) => update::run(typed, helpers, environment, &common),
         Some(Command::Append(typed)) => append::run(&typed, environment, &common),
         Some(Command::Merge(typed)) => merge::merge(&typed, &common),
         Some(Command::Setup(typed)) => setup::run(&typed, environment, &common),
         Some(Command::Break(typed)) => break_lock::run(&typed, environment, &common),
         Some(Command::Top(typed)) => top::run(&typed, environment, &common),
-        Some(Command::Doctor(typed)) => doctor::run(&typed, environment, &common),
+        Some(Command::Doctor(typed)) => doctor::run(&typed, helpers, environment, &common),
         #[cfg(feature = "fleet")]
         Some(Command::Fleet(typed)) => crate::commands::fleet::run(&typed, environment, &common),
         Some(Command::Help(typed)) => help::run(&typed, environment, &common),
@@ -158,21 +180,6 @@ fn dispatch(command: Option<Command>, environment: &Environment, common: Common)
             end
         }
     }
-}
-
-/// Does what a helper process is asked for; `None`: that could not be decoded.
-fn helper(request: Option<HelperRequest>) -> End {
-    match request {
-        Some(HelperRequest::LeaseKeeper(request)) => return lease_keeper::main(request),
-        Some(HelperRequest::Watchdog(request)) => watchdog::main(request),
-        Some(HelperRequest::Lookup(request)) => remote::helper(request),
-        Some(HelperRequest::DoctorTrials) => return End::Code(doctor::second::serve()),
-        None => {
-            let _ = writeln!(io::stderr(), "this is for beadlock's own use");
-            return End::Code(Exit::Usage.code());
-        }
-    }
-    End::Code(Exit::Done.code())
 }
 
 /// Help and version are answers; the rest is a usage error, with a hint where the `--` was forgotten.

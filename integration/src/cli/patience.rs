@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use beadlock_base::duration;
+use beadlock_base::{beside::Helpers, duration};
 
 use super::Command;
 use crate::commands::{
@@ -14,9 +14,10 @@ use crate::settings::{
 };
 
 /// The guard of a command, whose wait bounds how long an answer is waited for.
-pub fn guard(command: Option<&Command>, environment: &Environment) -> Remote {
+pub fn guard(helpers: Helpers, command: Option<&Command>, environment: &Environment) -> Remote {
     let cwd = environment.of_database().cwd;
     Remote::of(
+        helpers,
         patience(command, environment),
         besides(command, environment),
         cwd,

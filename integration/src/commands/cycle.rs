@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fmt, io};
 
-use beadlock_base::escape::escaped_path;
+use beadlock_base::{beside::Helpers, escape::escaped_path};
 use beadlock_core::{Cycle, Decision, Entered, Options, Reason, Verdict};
 use beadlock_core::{
     audit::Event,
@@ -31,7 +31,7 @@ use crate::claim::fleet::waive;
 use crate::claim::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
 use crate::claim::{
     attendant::Attending, attendant::Stopped, command::Command, keeping::Guard, leaving::Why,
-    loss::Loss, nested, report::Report, signals::Signals, target::Target, tree::KnownCommand,
+    loss::Loss, nested, report::Report, signals::Signals, target::Target,
 };
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
@@ -40,7 +40,8 @@ use crate::protocol::named_claim::{anew, refuse_lost};
 use crate::protocol::{Acceptance, resolve};
 #[cfg(feature = "fleet")]
 use crate::run::fleet::Joined;
-use crate::run::{request::AtEnd, session::Finished, session::Session, watchdog::Watchdog};
+use crate::run::watchdog::{GateKeeper, KnownCommand};
+use crate::run::{session::Finished, session::Session};
 use crate::settings::{self, OnLoss, environment::Environment};
 use crate::words::{self, to_type};
 
@@ -87,12 +88,12 @@ pub struct CycleArgs {
     pub command: Vec<OsString>,
 }
 
-pub fn run(typed: CycleArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: CycleArgs, helpers: Helpers, environment: &Environment, common: &Common) -> End {
     let replaced = Replaced {
         conflict: None,
         own: typed.own_exit_code,
     };
-    let (end, error, data) = match cycle(typed, environment, common) {
+    let (end, error, data) = match cycle(typed, helpers, environment, common) {
         Ok(CycleOutcome::Ran(Finished { end, lost: None })) => return end,
         // The command has run: stdout was its own, and gets no envelope.
         Ok(CycleOutcome::Ran(Finished {
@@ -160,6 +161,7 @@ fn skipped(decision: &Decision) -> Error {
 
 fn cycle(
     typed: CycleArgs,
+    helpers: Helpers,
     environment: &Environment,
     common: &Common,
 ) -> Result<CycleOutcome, Stopped> {
@@ -195,6 +197,7 @@ fn cycle(
         wait_group,
         steps,
         order: vec![0],
+        helpers,
         environment,
         talk,
     };
@@ -204,7 +207,7 @@ fn cycle(
         #[cfg(feature = "fleet")]
         if let Some(joined) = Joined::of(&target, environment)? {
             return in_fleet(
-                FleetCycle::new(target, joined, options, &trail)?,
+                FleetCycle::new(target, joined, options, &trail, helpers)?,
                 session,
                 &mut signals,
             );
@@ -230,7 +233,8 @@ fn cycle(
     };
     say_entered(&cycle, &trail);
     // From here on the gate is taken, and whatever fails has failed between that and the command's start.
-    let mut claim: Box<dyn SessionClaim> = Box::new(CycleClaim::new(target, cycle, &trail)?);
+    let mut claim: Box<dyn SessionClaim> =
+        Box::new(CycleClaim::new(target, cycle, &trail, helpers)?);
     session
         .run(
             std::slice::from_mut(&mut claim),
@@ -292,10 +296,11 @@ struct CycleClaim<'a> {
     target: Target,
     cycle: Option<Cycle>,
     trail: &'a Trail<'a>,
+    helpers: Helpers,
     /// The gate, until the command's process has it.
     inherited: Option<OwnedFd>,
     watch: Option<GateWatch>,
-    gate_keeper: Option<Watchdog>,
+    gate_keeper: Option<GateKeeper>,
     begun: Instant,
 }
 
@@ -308,7 +313,12 @@ impl fmt::Debug for CycleClaim<'_> {
 }
 
 impl<'a> CycleClaim<'a> {
-    fn new(target: Target, cycle: Cycle, trail: &'a Trail<'a>) -> Result<Self, Error> {
+    fn new(
+        target: Target,
+        cycle: Cycle,
+        trail: &'a Trail<'a>,
+        helpers: Helpers,
+    ) -> Result<Self, Error> {
         let inherited = cycle.gate().map(Gate::for_command).transpose();
         let inherited = inherited.map_err(|error| Error::from(error).ending(Exit::NotStarted))?;
         let (cycle, begun) = (Some(cycle), Instant::now());
@@ -316,6 +326,7 @@ impl<'a> CycleClaim<'a> {
             target,
             cycle,
             trail,
+            helpers,
             inherited,
             watch: None,
             gate_keeper: None,
@@ -386,7 +397,7 @@ impl SessionClaim for CycleClaim<'_> {
                 KnownCommand::of(child.pid, child.leads),
                 (child.name, self.target.given.as_str()),
             );
-            Watchdog::start(command, AtEnd::OpenGate, names, &[shared.as_fd()])
+            GateKeeper::start(self.helpers, command, names, shared.as_fd())
         };
         let keeper = self.gate().map(keep).transpose();
         let keeper = keeper
@@ -396,7 +407,7 @@ impl SessionClaim for CycleClaim<'_> {
     }
 
     fn helper(&self) -> Option<i32> {
-        self.gate_keeper.as_ref().map(Watchdog::pid)
+        self.gate_keeper.as_ref().map(GateKeeper::pid)
     }
 
     fn guard(&self) -> Option<Guard<'_>> {

@@ -5,7 +5,7 @@ mod wanted;
 
 use std::{ffi::OsString, path::Path, path::PathBuf, time::Duration};
 
-use beadlock_base::duration;
+use beadlock_base::{beside::Helpers, duration};
 use clap::Args;
 
 use crate::claim::{
@@ -89,7 +89,7 @@ impl HoldArgs {
 }
 
 /// Runs the command under the lock, and says how the program is to end.
-pub fn run(typed: HoldArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: HoldArgs, helpers: Helpers, environment: &Environment, common: &Common) -> End {
     let own = typed.claim.replaced();
     let (mut report_file, raw) = (typed.claim.report.clone(), typed.protocol.raw());
     let mut report = Report::default();
@@ -111,7 +111,7 @@ pub fn run(typed: HoldArgs, environment: &Environment, common: &Common) -> End {
         })
         .and_then(|claim| Hold::resolve(claim, typed.on_loss, typed.kill_after, environment))
         .map_err(Stopped::from)
-        .and_then(|settings| hold(typed, &settings, environment, common, &mut report));
+        .and_then(|settings| hold(typed, &settings, helpers, environment, common, &mut report));
     let (end, error) = match stopped {
         Ok(Finished { end, lost: None }) => (end, None),
         Ok(Finished {
@@ -140,6 +140,7 @@ fn hold(
         on_loss,
         kill_after,
     }: &Hold,
+    helpers: Helpers,
     environment: &Environment,
     common: &Common,
     report: &mut Report,
@@ -175,6 +176,7 @@ fn hold(
         wait_group,
         steps: None,
         order,
+        helpers,
         environment,
         talk,
     };

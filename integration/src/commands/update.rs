@@ -4,7 +4,7 @@ mod filter;
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
-use beadlock_base::{duration, escape::escaped_path};
+use beadlock_base::{beside::Helpers, duration, escape::escaped_path};
 use beadlock_core::dialect::file::LockId;
 use clap::Args;
 use serde_json::Value;
@@ -64,17 +64,22 @@ pub struct UpdateArgs {
     pub command: Vec<OsString>,
 }
 
-pub fn run(args: UpdateArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(args: UpdateArgs, helpers: Helpers, environment: &Environment, common: &Common) -> End {
     let own = Replaced {
         conflict: args.conflict_exit_code,
         own: args.own_exit_code,
     };
-    let updated = update(args, environment, common)
+    let updated = update(args, helpers, environment, common)
         .map_err(|stopped| stopped.end(" before the file was changed", own));
     conclude(common, updated)
 }
 
-fn update(args: UpdateArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
+fn update(
+    args: UpdateArgs,
+    helpers: Helpers,
+    environment: &Environment,
+    common: &Common,
+) -> Result<Value, Stopped> {
     let talk = &common.talk;
     let file = args.on.find("update", environment)?;
     let path = file.target.file();
@@ -93,7 +98,15 @@ fn update(args: UpdateArgs, environment: &Environment, common: &Common) -> Resul
         pid: std::process::id().cast_signed(),
     };
     let updates = nested::updates_with(id, environment);
-    let filter = Filter::fork(command, environment, updates, &signals, kill_after, limit)?;
+    let filter = Filter::fork(
+        command,
+        environment,
+        updates,
+        &signals,
+        helpers,
+        kill_after,
+        limit,
+    )?;
     let child = Some(filter.pid());
     let (written, answer) = file.under_lock(&mut signals, &trail, child, |lock, signals| {
         let entry = Entry::open(path)?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use std::{fs::File, io, thread::sleep};
 
 use beadlock_base::process::Liveness;
-use beadlock_base::{error::system_words, escape::escaped_path, process};
+use beadlock_base::{beside::Helpers, error::system_words, escape::escaped_path, process};
 use beadlock_core::facts::{Ids, hostname, random_id};
 use nix::dir::Dir;
 use nix::errno::Errno;
@@ -117,6 +117,7 @@ pub struct TrialSite<'a> {
 impl<'a> TrialSite<'a> {
     /// Makes the bench.
     pub fn prepare(
+        helpers: Helpers,
         directory: &'a ExaminedDirectory,
         cwd: &'a Path,
         search_path: &'a OsStr,
@@ -127,7 +128,7 @@ impl<'a> TrialSite<'a> {
             cwd,
             search_path,
             free,
-            made: Bench::make(directory),
+            made: Bench::make(helpers, directory),
         }
     }
 
@@ -145,6 +146,8 @@ impl<'a> TrialSite<'a> {
 /// A private directory; dropped, it is removed.
 #[derive(Debug)]
 pub struct Bench<'a> {
+    /// For the second process.
+    pub helpers: Helpers,
     above: BorrowedFd<'a>,
     name: String,
     dir: OwnedFd,
@@ -153,7 +156,7 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// Makes one in the directory, and sweeps there what dead ones have left.
-    fn make(directory: &'a ExaminedDirectory) -> nix::Result<Self> {
+    fn make(helpers: Helpers, directory: &'a ExaminedDirectory) -> nix::Result<Self> {
         let above = directory.dir.as_fd();
         let name = format!(
             "{PREFIX}{}-{}{}",
@@ -167,6 +170,7 @@ impl<'a> Bench<'a> {
             let _ = unlinkat(above, name.as_str(), UnlinkatFlags::RemoveDir);
         })?;
         let bench = Self {
+            helpers,
             above,
             path: directory.path.join(&name),
             name,

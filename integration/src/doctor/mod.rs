@@ -31,7 +31,7 @@ mod table;
 
 use std::ffi::OsString;
 
-use beadlock_base::{error::system_words, escape::escaped_path};
+use beadlock_base::{beside::Helpers, error::system_words, escape::escaped_path};
 use clap::Args;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ pub struct Doctor {
 }
 
 /// Examines, and prints what was found.
-pub fn run(typed: &Doctor, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: &Doctor, helpers: Helpers, environment: &Environment, common: &Common) -> End {
     #[cfg(feature = "fleet")]
     if typed.fleet {
         return fleet::run(environment, common);
@@ -80,7 +80,7 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common) -> End {
     };
     let cwd = environment.of_database().cwd;
     let search_path = environment.get("PATH").unwrap_or_default();
-    let site = TrialSite::prepare(&directory, &cwd, search_path);
+    let site = TrialSite::prepare(helpers, &directory, &cwd, search_path);
     let results = match make_all(site, &mut signals, &common.talk) {
         Ok(results) => results,
         Err(Signal::SIGINT) => return End::Interrupted,

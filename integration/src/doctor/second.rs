@@ -12,13 +12,17 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::{os::fd::AsFd, time::Duration};
 
 use beadlock_base::sys::{Flock, flock};
-use beadlock_base::{beside::helper, error::system_words};
+use beadlock_base::{
+    beside::{self, Helper},
+    error::system_words,
+};
 use clap::ValueEnum;
 use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::bench::{Bench, FILE, GATE, is_bench};
 use super::results::{TrialFailure, word};
-use crate::{claim::event::wait_for, run::request::HelperRequest, words::of_no_process};
+use crate::{claim::event::wait_for, words::of_no_process};
 
 /// How long a reply may take.
 pub const LIMIT: Duration = Duration::from_secs(2);
@@ -63,7 +67,7 @@ impl SecondProcess {
             TrialFailure::untried(format!("no second process: {}", of_no_process(&error)))
         };
         let title = "beadlock: answers the trials of a doctor";
-        let mut command = helper(title, &HelperRequest::DoctorTrials).map_err(failed)?;
+        let mut command = beside::helper(bench.helpers, title, &DoctorTrials).map_err(failed)?;
         command.current_dir(bench.path());
         command
             .stdin(Stdio::piped())
@@ -166,8 +170,20 @@ fn parsed(line: &str) -> Result<SecondReply, TrialFailure> {
     })
 }
 
+/// The request to answer the trials of a doctor.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DoctorTrials;
+
+impl Helper for DoctorTrials {
+    const KIND: &'static str = "DoctorTrials";
+
+    fn run(self) -> u8 {
+        serve()
+    }
+}
+
 /// Is the second process, in the working directory, until stdin ends. Returns the exit code.
-pub fn serve() -> u8 {
+fn serve() -> u8 {
     // stdin is not trusted: only a bench may be written to.
     if !std::env::current_dir().is_ok_and(|dir| is_bench(&dir)) {
         return 2;

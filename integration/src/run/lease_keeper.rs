@@ -20,30 +20,90 @@ use std::io::{self, ErrorKind, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fs::File, os::unix::ffi::OsStringExt, path::Path, process::Stdio, time::Duration};
 
-use beadlock_base::beside::{close_the_rest, has_said_so, helper, helper_words};
+use beadlock_base::beside::{Helper, Helpers, close_the_rest, has_said_so};
+use beadlock_base::beside::{helper, helper_words};
 use beadlock_base::error::system_words;
 use beadlock_base::sys::{self, Spawn, Waiting, fork_waiting, ignore, pidfd_open};
+use beadlock_core::dialect::LockMode;
 use beadlock_core::take::{Adopted, Held};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, read, setsid};
+use serde::{Deserialize, Serialize};
 
-use super::request::{HelperRequest, KeptLease, LeaseKeeperRequest};
 use crate::claim::event::{failed_to, wait_for};
 use crate::claim::keeping::{Guard, Keeping};
 use crate::claim::leaving::{Enders, Leaving, Left, Why};
 use crate::claim::loss::{EndedWatch, Loss, WatchStart};
-use crate::error::{Code, End, Error, Exit};
+use crate::error::{Code, Error, Exit};
 use crate::{
     claim::attendant::Attending, claim::kernel_lock::KernelLock,
-    claim::known_process::KnownProcess, claim::signals::Signals, claim::target::Target,
-    claim::tree, output::envelope::Request, output::talk::Talk, output::trail::Trail,
-    protocol::exact, settings::environment::Environment, settings::wait::Deadline,
+    claim::known_process::KnownProcess, claim::known_process::LEASE_KEEPER,
+    claim::signals::Signals, claim::target::Target, claim::tree, output::envelope::Request,
+    output::talk::Talk, output::trail::Trail, protocol::exact, settings::environment::Environment,
+    settings::wait::Deadline, words::in_title,
 };
 
 /// How long a keeper may take to let its caller go.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A claim that is to be kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseKeeperRequest {
+    pub lease: KeptLease,
+    /// The target, absolute.
+    pub target: OsString,
+    pub given: String,
+    pub max_hold: Duration,
+    /// When `max_hold` is over, by the clock, in UTC and whole seconds: for people alone. `None`: it has no end.
+    pub until: Option<String>,
+    /// The process whose end ends the claim.
+    pub subject: Option<KnownProcess>,
+    /// The id of the command that has made the claim, for the audit file.
+    pub request_id: String,
+    /// Absolute.
+    pub audit: Option<OsString>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeptLease {
+    /// The record with this id.
+    Record { id: String, holder: String },
+    /// A lock of the kernel, on the open file that the keeper inherits as its stderr.
+    Kernel { mode: LockMode },
+}
+
+impl Helper for LeaseKeeperRequest {
+    const KIND: &'static str = LEASE_KEEPER;
+
+    /// Numbers below 1 are not of a process.
+    fn is_sound(&self) -> bool {
+        self.subject.is_none_or(|subject| subject.pid > 0)
+    }
+
+    fn run(self) -> u8 {
+        live(self).unwrap_or(Exit::Failed).code()
+    }
+}
+
+impl LeaseKeeperRequest {
+    /// What a lease keeper does, for `ps`.
+    pub fn title(&self) -> String {
+        let given = in_title(&self.given);
+        let keeps = match &self.lease {
+            KeptLease::Record { holder, .. } => {
+                format!("beadlock: keeps {given} for {}", in_title(holder))
+            }
+            KeptLease::Kernel { .. } => format!("beadlock: keeps {given}"),
+        };
+        match (self.subject, &self.until) {
+            (Some(subject), _) => format!("{keeps} while PID {} lives", subject.pid),
+            (None, Some(until)) => format!("{keeps} until {}", in_title(until)),
+            (None, None) => keeps,
+        }
+    }
+}
 
 /// A keeper that waits for the claim to stand, and then to be told that it is known. Dropped before that it is ended.
 #[derive(Debug)]
@@ -62,12 +122,13 @@ type Streams = (PipeReader, PipeWriter);
 impl LeaseKeeper {
     /// Forks one that does not execute before [`LeaseKeeper::start`].
     pub fn fork(
-        request: LeaseKeeperRequest,
+        helpers: Helpers,
+        request: &LeaseKeeperRequest,
         environment: &Environment,
         mask: SigSet,
     ) -> Result<Self, Error> {
         Self::with_pipes(|(stdin, stdout)| {
-            let words = helper_words(&request.title(), &HelperRequest::LeaseKeeper(request))?;
+            let words = helper_words(helpers, &request.title(), request)?;
             // No word of ours has a NUL.
             let c_string = |word: OsString| CString::new(word.into_vec()).unwrap_or_default();
             let argv = words.map(|word| c_string(word.into()));
@@ -90,9 +151,13 @@ impl LeaseKeeper {
     }
 
     /// Starts one that shares an open file.
-    pub fn sharing(file: BorrowedFd<'_>, request: LeaseKeeperRequest) -> Result<Self, Error> {
+    pub fn sharing(
+        helpers: Helpers,
+        file: BorrowedFd<'_>,
+        request: &LeaseKeeperRequest,
+    ) -> Result<Self, Error> {
         Self::with_pipes(|(stdin, stdout)| {
-            let mut command = helper(&request.title(), &HelperRequest::LeaseKeeper(request))?;
+            let mut command = helper(helpers, &request.title(), request)?;
             command
                 .stdin(stdin)
                 .stdout(stdout)
@@ -182,10 +247,6 @@ const LAST_PATIENCE: Duration = Duration::from_secs(130);
 
 /// How often it is asked whether a process has ended that does not tell.
 const NO_PIDFD: Duration = Duration::from_millis(500);
-
-pub fn main(request: LeaseKeeperRequest) -> End {
-    End::Code(live(request).unwrap_or(Exit::Failed).code())
-}
 
 /// `None`: it could not begin.
 fn live(request: LeaseKeeperRequest) -> Option<Exit> {
@@ -396,3 +457,6 @@ fn null() -> io::Result<File> {
         null => null,
     }
 }
+
+#[cfg(test)]
+mod tests;

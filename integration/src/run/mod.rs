@@ -4,7 +4,8 @@
 #[cfg(feature = "fleet")]
 pub mod fleet;
 pub mod lease_keeper;
-pub mod request;
 pub mod session;
 pub mod steps;
 pub mod watchdog;
+
+pub use crate::settings::remote::Lookup;

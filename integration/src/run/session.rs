@@ -10,18 +10,18 @@
 use std::time::{Duration, Instant};
 use std::{ffi::CString, ffi::OsString, io};
 
-use beadlock_base::{error::system_words, sys::Waiting};
+use beadlock_base::{beside::Helpers, error::system_words, sys::Waiting};
 use beadlock_core::{audit::Outcome, facts::random_id};
 
 mod claims;
 
-use super::watchdog::{self, Watchdog};
-use super::{request::AtEnd, steps::Steps};
+use super::steps::Steps;
+use super::watchdog::{self, EndTree, KnownCommand, Watchdog};
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::command::{Child, Command, Inheritance, has_terminal};
 use crate::claim::session_claim::{CommandProcess, SessionClaim, Watchfulness};
 use crate::claim::supervise::{Ended, Running};
-use crate::claim::tree::{self, Ending, KnownCommand, Tree};
+use crate::claim::tree::{self, Ending, Tree};
 use crate::error::{End, Error, Exit};
 use crate::{
     claim::event::failed_to, claim::keeping::first_lost, claim::leaving::Why, claim::loss::Loss,
@@ -41,6 +41,7 @@ pub struct Session<'a> {
     /// In which order the claims are obtained, by their places in the list. The first of the list gives the command's
     /// environment its name.
     pub order: Vec<usize>,
+    pub helpers: Helpers,
     pub environment: &'a Environment,
     pub talk: &'a Talk,
 }
@@ -123,6 +124,7 @@ impl Session<'_> {
             claims,
             order: &self.order,
             command: &command,
+            helpers: self.helpers,
             talk: self.talk,
             signals,
             report,
@@ -148,6 +150,7 @@ struct Stage<'s, 'c> {
     claims: &'s mut Claims<'c>,
     order: &'s [usize],
     command: &'s Command,
+    helpers: Helpers,
     talk: &'s Talk,
     signals: &'s mut Signals,
     report: &'s mut Report,
@@ -301,8 +304,8 @@ impl Stage<'_, '_> {
     /// Keeps the claims up, and starts the watchdog that they need.
     fn begin(&mut self, running: &mut Running, token: &str) -> Result<Option<Watchdog>, Stopped> {
         let kept = self.claims.iter_mut().try_for_each(|claim| claim.keep_up());
-        let watchdog =
-            kept.and_then(|()| start_watchdog(self.claims, running, token, self.command));
+        let watchdog = kept
+            .and_then(|()| start_watchdog(self.claims, running, token, self.command, self.helpers));
         let watchdog = match watchdog {
             Ok(watchdog) => watchdog,
             Err(error) => {
@@ -462,6 +465,7 @@ fn start_watchdog(
     running: &Running,
     token: &str,
     command: &Command,
+    helpers: Helpers,
 ) -> Result<Option<Watchdog>, Error> {
     let watched: Vec<(&dyn SessionClaim, Watchfulness<'_>)> = claims
         .iter()
@@ -481,7 +485,7 @@ fn start_watchdog(
         .iter()
         .filter_map(|(_, watched)| watched.deadline)
         .collect();
-    let at_end = AtEnd::EndTree {
+    let at_end = EndTree::EndTree {
         token: token.to_owned(),
         grace,
         silence,
@@ -502,7 +506,13 @@ fn start_watchdog(
         .map(|(claim, _)| claim.target().given.as_str())
         .unwrap_or_default();
     let process = KnownCommand::of(running.pid, running.own_group);
-    let watchdog = Watchdog::start(process, at_end, (&command.holder_name(), given), &shared);
+    let watchdog = Watchdog::start(
+        helpers,
+        process,
+        at_end,
+        (&command.holder_name(), given),
+        &shared,
+    );
     let watchdog = watchdog.map_err(failed)?;
     for (claim, watched) in &watched {
         if watched.lease.is_some() {

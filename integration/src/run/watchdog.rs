@@ -1,14 +1,14 @@
-//! The watchdog: the small process beside a command that does what must be done when its parent is killed.
+//! The watchdog and the gate keeper: small processes beside a command that do what must be done when their parent is
+//! killed.
 //!
-//! - Under a claim that ends with beadlock it ends the command's whole tree: without a heartbeat there must be no work
-//!   (docs/design.md#holding). It also hears of each heartbeat ([`Pulse`]). Where there is none for too long (its
+//! - Under a claim that ends with beadlock the watchdog ends the command's whole tree: without a heartbeat there must be
+//!   no work (docs/design.md#holding). It also hears of each heartbeat ([`Pulse`]). Where there is none for too long (its
 //!   parent was stopped, or hangs, or the machine has slept), it stops the tree until the next heartbeat. Under a claim
 //!   in a fleet it hears of each new deadline, and kills the tree when the last one passes: its parent may have been
 //!   stopped, and others may begin to work soon (docs/design.md#the-fleet).
-//! - Under `beadlock cycle` it is the gate keeper (docs/design.md#the-gate): it holds the same open gate, so that the
-//!   gate stays shut for as long as the command works. It waits until the command's process has ended and, where that
-//!   led a process group of its own, until no process lives in that group, since children that still write may be left.
-//!   Then it opens the gate. On a terminal the command is in the group of its caller, and that group says nothing.
+//! - The gate keeper ([`gate_keeper`]) is the one of `beadlock cycle` (docs/design.md#the-gate).
+//!
+//! Both are started in the same way ([`beside_command`]), and have the same descriptors:
 //!
 //! | descriptor | is |
 //! |---|---|
@@ -34,35 +34,35 @@
 //! again. A process that this user may not signal lives on. A watchdog that is killed itself leaves the command alone
 //! with the signal of the kernel, which a set-user-id program does not get.
 
+mod beside_command;
+mod gate_keeper;
 mod pulse;
 mod standstill;
 
-use std::io::{self, PipeWriter};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::process::{Child, Stdio};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
-use std::{collections::HashSet, fs::File, thread::sleep};
+use std::{collections::HashSet, thread::sleep};
 
-use beadlock_base::beside::{self, has_said_so};
+use beadlock_base::beside::{self, Helper, Helpers};
 use beadlock_base::process::{self, Stat};
-use beadlock_base::sys;
-use beadlock_core::gate::Gate;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::{sys::signal::Signal, unistd::dup2_stderr};
+use beadlock_core::helper_request::{KIND, WatchdogRequest};
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
+
+use crate::claim::tree::{self, Tree};
+use crate::words::in_title;
+use beside_command::{BesideCommand, begin};
 use pulse::{Came, Heard};
 use standstill::Standstill;
 
-use super::request::{AtEnd, HelperRequest, WatchdogRequest};
-use crate::claim::tree::{self, Tree};
-
-pub use crate::claim::tree::{KnownCommand, VARIABLE, variable};
+pub use crate::claim::tree::{VARIABLE, variable};
+pub use beadlock_core::helper_request::{EndTree, KnownCommand};
+pub use gate_keeper::{GateKeeper, GateKeeperHelper};
 pub use pulse::Pulse;
 
 /// The pause between two looks at all processes.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// The pause between two looks at a process group.
-const GROUP_PAUSE: Duration = Duration::from_millis(20);
 
 /// How often it is looked whether a stopped process still stands still.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -73,126 +73,80 @@ const LONG: Duration = Duration::from_secs(2);
 /// A watchdog that watches. Dropped, it is killed and reaped, and does nothing.
 #[derive(Debug)]
 #[must_use = "dropped, it watches no more"]
-pub struct Watchdog {
-    child: Child,
-    /// Its end is ours.
-    alive: PipeWriter,
-}
+pub struct Watchdog(BesideCommand);
 
 impl Watchdog {
     /// Starts one for `command`, and returns once it watches. `shared` are the open files that it keeps locked when its
     /// parent is killed. The names of the command and of the target are for `ps`.
     pub fn start(
+        helpers: Helpers,
         command: KnownCommand,
-        at_end: AtEnd,
-        (name, target): (&str, &str),
+        at_end: EndTree,
+        names: (&str, &str),
         shared: &[BorrowedFd<'_>],
     ) -> io::Result<Self> {
-        let mut shared = shared
-            .iter()
-            .map(BorrowedFd::try_clone_to_owned)
-            .collect::<io::Result<Vec<_>>>()?
-            .into_iter();
-        let first = shared.next();
-        let others: Vec<OwnedFd> = shared.collect();
-        for fd in &others {
-            // It inherits them by their numbers. Nothing else is started before they are closed here.
-            fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
-        }
-        let kept = others.iter().map(AsRawFd::as_raw_fd).collect();
-        let (watched, alive) = io::pipe()?;
-        let (ready, for_watchdog) = io::pipe()?;
-        let request = WatchdogRequest {
-            parent: std::process::id().cast_signed(),
-            command,
-            at_end,
-            kept,
-        };
-        let title = request.title(name, target);
-        let mut command = beside::helper(&title, &HelperRequest::Watchdog(request))?;
-        command.stdin(Stdio::from(watched)).stdout(for_watchdog);
-        command.stderr(first.map_or_else(Stdio::null, Stdio::from));
-        let watchdog = Self {
-            child: command.spawn()?,
-            alive,
-        };
-        drop(command); // It has the pipes' other ends.
-        has_said_so(ready)?;
-        Ok(watchdog)
+        let make = |request| (title(names), WatchdogHelper(request));
+        BesideCommand::start(helpers, command, at_end, shared, make).map(Self)
     }
 
     pub fn pid(&self) -> i32 {
-        self.child.id().cast_signed()
+        self.0.pid()
     }
 
     /// Where heartbeats are told.
     pub fn pulse(&self) -> io::Result<Pulse> {
-        Pulse::on(self.alive.try_clone()?)
+        Pulse::on(self.0.alive()?)
     }
 }
 
-impl Drop for Watchdog {
-    /// Before the pipe is closed, and by the one signal that cannot be blocked.
-    fn drop(&mut self) {
-        // Not reaped a moment ago, so the PID is still its own.
-        if let Ok(None) = self.child.try_wait() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
+fn title((command, target): (&str, &str)) -> String {
+    format!(
+        "beadlock: watches {} for {}",
+        in_title(command),
+        in_title(target)
+    )
 }
 
-pub fn main(request: WatchdogRequest) {
-    let WatchdogRequest {
-        command,
-        at_end,
-        kept,
-        ..
-    } = request;
-    let name = match at_end {
-        AtEnd::EndTree { .. } => beside::WATCHDOG,
-        AtEnd::OpenGate => c"beadlock-gate",
-    };
-    beside::stand_apart(name, &kept);
-    let end = sys::pidfd_open(command.process.pid).ok();
-    // It is there to be open. Nothing that is written to stderr may get into it.
-    let shared = io::stderr().as_fd().try_clone_to_owned();
-    if shared.is_ok()
-        && let Ok(null) = File::options().write(true).open("/dev/null")
-    {
-        let _ = dup2_stderr(null);
+/// The watchdog's own process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WatchdogHelper(WatchdogRequest<EndTree>);
+
+impl Helper for WatchdogHelper {
+    const KIND: &'static str = KIND;
+
+    /// An empty token is in many environments.
+    fn is_sound(&self) -> bool {
+        let EndTree::EndTree { token, .. } = &self.0.at_end;
+        self.0.is_of_a_process() && !token.is_empty()
     }
-    beside::say_so();
-    match at_end {
-        AtEnd::EndTree {
-            token,
-            grace,
-            silence,
-            deadlines,
-        } => {
-            let tree = Tree::of_command(command, token);
-            let mut heard = Heard::new(silence, deadlines);
-            wait_for_parent(&mut heard, || tree.living());
-            // What would tidy up would do so under a lock that may be somebody else's.
-            let grace = if heard.is_late() {
-                Duration::ZERO
-            } else {
-                grace
-            };
-            end_tree(&tree, grace, || heard.is_past_deadline());
-        }
-        AtEnd::OpenGate => {
-            wait_for_parent(&mut Heard::new(None, Vec::new()), Vec::new);
-            command.process.wait(end);
-            // As long as a process lives in the group, no other group gets its number.
-            while command.leads && !process::group_is_gone(command.process.pid) {
-                sleep(GROUP_PAUSE);
-            }
-            match shared {
-                Ok(gate) => Gate::unlock(gate),
-                Err(_) => Gate::unlock(io::stderr()),
-            }
-        }
+
+    fn run(self) -> u8 {
+        let WatchdogRequest {
+            command,
+            at_end:
+                EndTree::EndTree {
+                    token,
+                    grace,
+                    silence,
+                    deadlines,
+                },
+            kept,
+            ..
+        } = self.0;
+        beside::stand_apart(beside::WATCHDOG, &kept);
+        let _shared = begin();
+        let tree = Tree::of_command(command, token);
+        let mut heard = Heard::new(silence, deadlines);
+        wait_for_parent(&mut heard, || tree.living());
+        // What would tidy up would do so under a lock that may be somebody else's.
+        let grace = if heard.is_late() {
+            Duration::ZERO
+        } else {
+            grace
+        };
+        end_tree(&tree, grace, || heard.is_past_deadline());
+        0
     }
 }
 
@@ -239,5 +193,83 @@ fn end_tree(tree: &Tree, grace: Duration, is_past_deadline: impl Fn() -> bool) {
         } else {
             PAUSE
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use beadlock_base::beside::{helper_words, request_in, serve};
+    use beadlock_base::deadline::WorkDeadline;
+    use beadlock_core::helper_request::OpenGate;
+
+    fn request<A>(at_end: A) -> WatchdogRequest<A> {
+        WatchdogRequest {
+            parent: 7,
+            command: KnownCommand::of(std::process::id().cast_signed(), true),
+            at_end,
+            kept: vec![5],
+        }
+    }
+
+    fn watchdog(token: &str) -> WatchdogHelper {
+        WatchdogHelper(request(EndTree::EndTree {
+            token: token.to_owned(),
+            grace: Duration::MAX,
+            silence: Some(Duration::from_nanos(875_000_001)),
+            deadlines: vec![WorkDeadline::PASSED],
+        }))
+    }
+
+    fn written(helper: &impl Helper) -> Vec<u8> {
+        let helpers = serve(&[], &[]).unwrap();
+        let [_, _, request] = helper_words(helpers, "does it", helper).unwrap();
+        assert!(!request.contains('\0'), "{request}");
+        request.into_bytes()
+    }
+
+    #[test]
+    fn the_request_tells_a_watchdog_from_a_gate_keeper() {
+        let keeper = GateKeeperHelper::of(request(OpenGate::OpenGate));
+        let (of_watchdog, of_keeper) = (written(&watchdog("t1")), written(&keeper));
+        assert_eq!(request_in(&of_watchdog), Some(watchdog("t1")));
+        assert_eq!(request_in(&of_keeper), Some(keeper));
+        assert_eq!(request_in::<WatchdogHelper>(&of_keeper), None);
+        assert_eq!(request_in::<GateKeeperHelper>(&of_watchdog), None);
+    }
+
+    #[test]
+    fn only_requests_of_processes_are_followed() {
+        let keeper = |pid: i32| {
+            let mut request = request(OpenGate::OpenGate);
+            request.command.process.pid = pid;
+            request_in::<GateKeeperHelper>(&written(&GateKeeperHelper::of(request)))
+        };
+        assert!(keeper(1).is_some());
+        assert_eq!([keeper(0), keeper(-1)], [None, None]);
+        assert_eq!(request_in::<WatchdogHelper>(&written(&watchdog(""))), None);
+    }
+
+    #[test]
+    fn a_title_says_what_is_done_and_stays_short() {
+        assert_eq!(
+            title(("make", "tower:app-prod")),
+            "beadlock: watches make for tower:app-prod"
+        );
+        assert_eq!(
+            gate_keeper::title(("make", ".beads")),
+            "beadlock: keeps the gate of .beads for make"
+        );
+        let hostile = "\n\0\u{202e}é".repeat(100);
+        for title in [title, gate_keeper::title].map(|title| title((&hostile, &hostile))) {
+            assert!(
+                title.chars().count() < 200 && title.ends_with(|c| c != '\n'),
+                "{title}"
+            );
+            assert!(
+                !title.chars().any(|c| c.is_control() || c == '\u{202e}'),
+                "{title}"
+            );
+        }
     }
 }

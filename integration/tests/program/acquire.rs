@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use beadlock::run::request::HelperRequest;
+use beadlock_base::beside::kind_of;
 use beadlock_testkit::process::marked_by;
 use beadlock_testkit::{
     Ended, Running, Scene, as_nobody, dead_pid, has_program, lives, skip, until,
@@ -62,10 +62,7 @@ impl Printed {
 
 /// The keepers of this scene.
 pub fn keepers(scene: &Scene) -> Vec<i32> {
-    let is_keeper = |pid: &i32| {
-        let request = HelperRequest::of_process(*pid);
-        matches!(request, Some(HelperRequest::LeaseKeeper(_)))
-    };
+    let is_keeper = |pid: &i32| kind_of(*pid).as_deref() == Some("LeaseKeeper");
     marked_by(scene)
         .into_iter()
         .map(Pid::as_raw)

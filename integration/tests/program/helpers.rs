@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-use beadlock::run::request::HelperRequest;
+use beadlock_base::beside::kind_of;
 use beadlock_testkit::process::marked_by;
 use beadlock_testkit::{Running, Scene, until};
 use nix::sys::signal::{Signal, kill};
@@ -14,7 +14,7 @@ use crate::acquire::keepers;
 /// The command lines of the helpers of this scene, each word of them.
 fn helpers(scene: &Scene) -> Vec<Vec<String>> {
     let lines = marked_by(scene).into_iter().filter_map(|pid| {
-        HelperRequest::of_process(pid.as_raw())?;
+        kind_of(pid.as_raw())?;
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
         Some(
             line.trim_end_matches('\0')

@@ -6,7 +6,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use beadlock::run::request::{HelperRequest, Lookup};
+use beadlock::run::Lookup;
+use beadlock_base::beside::request_of;
 use beadlock_testkit::{Ended, PATIENCE, Running, Scene, skip, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -514,8 +515,7 @@ fn a_helper_that_cannot_be_killed_is_left_behind() {
 }
 
 fn runs_as_helper(pid: i32, path: &Path) -> bool {
-    let Some(HelperRequest::Lookup(Lookup::Path(looked_at))) = HelperRequest::of_process(pid)
-    else {
+    let Some(Lookup::Path(looked_at)) = request_of(pid, "Lookup") else {
         return false;
     };
     Path::new(&looked_at).starts_with(path)

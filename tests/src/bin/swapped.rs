@@ -19,6 +19,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use beadlock_base::beside::{self, Helpers};
 use beadlock_base::opened::OpenDirectory;
 use beadlock_checker::{Cycle, Entered, Options};
 use beadlock_core::gate::Gate;
@@ -30,10 +31,14 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 const RHYTHM: Duration = Duration::from_millis(20);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let helpers = match beside::serve(&words, &[runner::KIND]) {
+        Ok(helpers) => helpers,
+        Err(code) => return Ok(ExitCode::from(code)),
+    };
+    let words: Vec<OsString> = words.into_iter().skip(1).collect();
     let word = |at: usize| words.get(at).and_then(|word| word.to_str());
     match (word(0), words.as_slice()) {
-        (Some(runner::ARGUMENT), [_, rest @ ..]) => Ok(runner::main(rest.iter().cloned())),
         (Some("swap"), [_, one, other]) => loop {
             renameat2(
                 AT_FDCWD,
@@ -52,6 +57,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             } else {
                 by_descriptors
             };
+            let cycle = |dir: &Path, command: &[OsString]| cycle(helpers, dir, command);
             serve(cycle, dir, &command, Duration::from_secs_f64(seconds))
         }
         _ => Err("swap ONE OTHER, or serve path|descriptors DIR SECONDS -- COMMAND".into()),
@@ -61,7 +67,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 type Cycled = Result<bool, Box<dyn Error>>;
 
 fn serve(
-    cycle: fn(&Path, &[OsString]) -> Cycled,
+    cycle: impl Fn(&Path, &[OsString]) -> Cycled,
     dir: &Path,
     command: &[OsString],
     bound: Duration,
@@ -86,7 +92,7 @@ fn serve(
 }
 
 /// Asks the path whose the database is, and goes there by the path. False: it was refused.
-fn by_path(dir: &Path, command: &[OsString]) -> Cycled {
+fn by_path(_: Helpers, dir: &Path, command: &[OsString]) -> Cycled {
     let above = dir.parent().ok_or("a database at the top")?;
     let trusted = Trusted::this_user();
     let is_trusted = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| trusted.includes(meta.uid()));
@@ -107,7 +113,7 @@ fn by_path(dir: &Path, command: &[OsString]) -> Cycled {
 }
 
 /// As the agent does, but for its question about the directories further above.
-fn by_descriptors(dir: &Path, command: &[OsString]) -> Cycled {
+fn by_descriptors(helpers: Helpers, dir: &Path, command: &[OsString]) -> Cycled {
     let opened = OpenDirectory::open(dir)?;
     let trusted = Trusted::this_user();
     let is_doubted = trusted.doubts(&opened, Sticky::IsNot)?.is_some()
@@ -130,7 +136,7 @@ fn by_descriptors(dir: &Path, command: &[OsString]) -> Cycled {
         .as_fd()
         .try_clone_to_owned()?;
     let mut runner = order
-        .runner(Some(gate), above, None)
+        .runner(helpers, Some(gate), above, None)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()?;

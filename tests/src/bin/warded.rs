@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use beadlock::run::request::{AtEnd, HelperRequest};
-use beadlock::run::watchdog::{self, KnownCommand, Watchdog};
+use beadlock::run::watchdog::{self, EndTree, KnownCommand, Watchdog, WatchdogHelper};
+use beadlock_base::beside::{self, Kind};
 use beadlock_base::deadline::WorkDeadline;
 use beadlock_base::sys::{Spawn, fork_waiting};
 use nix::sys::signal::{SigSet, Signal};
@@ -19,15 +19,12 @@ use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if let Some(request) = HelperRequest::of(&std::env::args_os().collect::<Vec<_>>()) {
-        let Some(HelperRequest::Watchdog(request)) = request else {
-            return Err("it is not a watchdog".into());
-        };
-        watchdog::main(request);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let [group, grace, _, command @ ..] = words.as_slice() else {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let helpers = match beside::serve(&words, &[Kind::of::<WatchdogHelper>()]) {
+        Ok(helpers) => helpers,
+        Err(code) => return Ok(ExitCode::from(code)),
+    };
+    let [_, group, grace, _, command @ ..] = words.as_slice() else {
         return Err("own|shared GRACE_MS -- CMD".into());
     };
     let own_group = group == "own";
@@ -64,13 +61,14 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         .ok()
         .and_then(|text| WorkDeadline::parse(&text));
     let deadlines = deadline.into_iter().collect();
-    let at_end = AtEnd::EndTree {
+    let at_end = EndTree::EndTree {
         token,
         grace,
         silence: None,
         deadlines,
     };
     let watchdog = Watchdog::start(
+        helpers,
         KnownCommand::of(pid, own_group),
         at_end,
         ("test", "test"),

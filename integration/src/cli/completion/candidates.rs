@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::{fs, time::Instant};
 
-use beadlock_base::mounts::Mounts;
+use beadlock_base::{beside::Helpers, mounts::Mounts};
 use beadlock_core::Options;
 use beadlock_core::{look::look, target::Scheme};
 use clap::ArgMatches;
@@ -34,7 +34,12 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    pub fn new(typed: &[OsString], environment: Environment, until: Instant) -> Self {
+    pub fn new(
+        helpers: Helpers,
+        typed: &[OsString],
+        environment: Environment,
+        until: Instant,
+    ) -> Self {
         let (cwd, mounts) = (environment.of_database().cwd, Mounts::now());
         let parsed = help::tree(&[])
             .ignore_errors(true)
@@ -55,7 +60,7 @@ impl Candidates {
         let lock_dir = value(below, "lock_dir").or_else(|| value(parsed.as_ref(), "lock_dir"));
         let environment = environment.with_lock_dir(lock_dir.as_deref());
         let environment =
-            environment.with_remote(Remote::of(Patience::Look, Vec::new(), cwd.clone()));
+            environment.with_remote(Remote::of(helpers, Patience::Look, Vec::new(), cwd.clone()));
         let target = value(below, "target").filter(|target| !target.is_empty());
         Self {
             environment,

@@ -18,6 +18,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use beadlock_base::beside::Helpers;
 use clap::{Arg, Args, Command, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
@@ -75,7 +76,7 @@ pub fn run(typed: &CompletionsArgs, common: &Common) -> End {
 }
 
 /// Answers a script of [`run`]; `None` where none asks. The words of the command line stand after a `--`.
-pub fn answer(words: &[OsString], environment: &Environment) -> Option<End> {
+pub fn answer(helpers: Helpers, words: &[OsString], environment: &Environment) -> Option<End> {
     let begun = Instant::now();
     let shell = Shell::from_str(environment.get(VARIABLE)?.to_str()?, false).ok()?;
     let typed: Vec<OsString> = words
@@ -91,7 +92,7 @@ pub fn answer(words: &[OsString], environment: &Environment) -> Option<End> {
     let environment = environment.clone();
     let (sender, receiver) = mpsc::channel();
     let completing = move || {
-        let candidates = Candidates::new(&typed, environment, begun + SEARCH);
+        let candidates = Candidates::new(helpers, &typed, environment, begun + SEARCH);
         let mut answer = Vec::new();
         let done = shell.completer().write_complete(
             &mut tree(&typed, candidates),

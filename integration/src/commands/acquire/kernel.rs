@@ -9,7 +9,7 @@ use super::Acquiring;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::{kernel_lock::WithoutRecord, report::Report, signals::Signals, target::Target};
 use crate::error::{Code, Error};
-use crate::run::{lease_keeper::LeaseKeeper, request::KeptLease};
+use crate::run::lease_keeper::{KeptLease, LeaseKeeper};
 
 impl Acquiring<'_> {
     /// Takes the lock, hands it to a keeper, and prints what names it.
@@ -44,7 +44,7 @@ impl Acquiring<'_> {
             return Err(Error::new(Code::Io, "there is no lock to keep").into());
         };
         let request = self.keeper_request(target, KeptLease::Kernel { mode }, subject);
-        let mut keeper = LeaseKeeper::sharing(file, request)?;
+        let mut keeper = LeaseKeeper::sharing(self.helpers, file, &request)?;
         keeper.start()?;
         let (pid, id) = (keeper.pid(), lock.id_of(keeper.pid()));
         report.id = Some(id.clone());

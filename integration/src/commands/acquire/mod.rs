@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use beadlock_base::{
+    beside::Helpers,
     duration::{self, shown},
     process::{self, Liveness},
 };
@@ -34,7 +35,8 @@ use crate::output::{Common, refuse_lock_file, trail::Trail};
 use crate::protocol::named_claim::UNTIL;
 use crate::protocol::{self, Intended, intended, refuse_report, target_of_claim};
 use crate::run::{
-    lease_keeper, lease_keeper::LeaseKeeper, request::KeptLease, request::LeaseKeeperRequest,
+    lease_keeper, lease_keeper::KeptLease, lease_keeper::LeaseKeeper,
+    lease_keeper::LeaseKeeperRequest,
 };
 use crate::settings::{Claim, arguments::ClaimArgs, environment::Environment};
 
@@ -86,7 +88,12 @@ pub struct AcquireArgs {
 const MAX_HOLD: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// Claims, and prints what `release` needs.
-pub fn run(typed: &AcquireArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(
+    typed: &AcquireArgs,
+    helpers: Helpers,
+    environment: &Environment,
+    common: &Common,
+) -> End {
     let mut report = Report::default();
     let mut report_file = typed.claim.report.as_deref();
     let may_touch = |file: &&Path| environment.remote().may_touch(file);
@@ -106,6 +113,7 @@ pub fn run(typed: &AcquireArgs, environment: &Environment, common: &Common) -> E
     let done = settings.and_then(|settings| {
         Acquiring {
             typed,
+            helpers,
             settings: &settings,
             environment,
             common,
@@ -138,6 +146,7 @@ pub fn run(typed: &AcquireArgs, environment: &Environment, common: &Common) -> E
 #[derive(Clone, Copy)]
 struct Acquiring<'a> {
     typed: &'a AcquireArgs,
+    helpers: Helpers,
     settings: &'a Claim,
     environment: &'a Environment,
     common: &'a Common,
@@ -160,6 +169,7 @@ impl Acquiring<'_> {
             settings,
             environment,
             common,
+            ..
         } = *self;
         let talk = &common.talk;
         let of_claim = (&typed.protocol, &typed.claim);
@@ -354,7 +364,8 @@ impl Acquiring<'_> {
                 };
                 let request = self.keeper_request(target, lease, subject);
                 Some(LeaseKeeper::fork(
-                    request,
+                    self.helpers,
+                    &request,
                     self.environment,
                     signals.mask_before(),
                 )?)

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::{ffi::OsString, fmt, time::Duration};
 
+use beadlock_base::beside::Helpers;
 use beadlock_base::deadline::WorkDeadline;
 use beadlock_base::{opened::OpenDirectory, sys};
 use beadlock_core::audit::Event;
@@ -28,6 +29,7 @@ pub struct FleetCycle<'a> {
     joined: Joined,
     options: Options,
     trail: &'a Trail<'a>,
+    helpers: Helpers,
     opened: Option<OpenDirectory>,
     inherited: Option<OwnedFd>,
     right: Option<HeldRight>,
@@ -49,6 +51,7 @@ impl<'a> FleetCycle<'a> {
         joined: Joined,
         options: Options,
         trail: &'a Trail<'a>,
+        helpers: Helpers,
     ) -> Result<Self, Error> {
         let opened = OpenDirectory::open(target.dir())?;
         let failed = |error| Error::failed("make a descriptor for the command", &error);
@@ -63,6 +66,7 @@ impl<'a> FleetCycle<'a> {
             joined,
             options,
             trail,
+            helpers,
             opened,
             inherited,
             right,
@@ -152,7 +156,7 @@ impl SessionClaim for FleetCycle<'_> {
                 .into());
         }
         say_entered(&cycle, self.trail);
-        let cycle = CycleClaim::new(self.target.clone(), cycle, self.trail)?;
+        let cycle = CycleClaim::new(self.target.clone(), cycle, self.trail, self.helpers)?;
         self.cycle.insert(cycle).obtain(child, attending)
     }
 

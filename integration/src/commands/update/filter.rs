@@ -10,12 +10,12 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::{ffi::OsString, fs::File, os::fd::AsFd, thread, time::Duration};
 
-use beadlock_base::{duration::shown, sys::Waiting};
+use beadlock_base::{beside::Helpers, duration::shown, sys::Waiting};
 use beadlock_core::facts::random_id;
 use nix::sys::signal::Signal;
 
 use crate::claim::command::{Child, Command, Inheritance, has_terminal};
-use crate::claim::tree::{self, Ending, KnownCommand, Tree};
+use crate::claim::tree::{self, Ending, Tree};
 use crate::claim::{
     attendant::Stopped, event::wait_for, loss::Loss, loss::Watch, loss::WatchStart,
     signals::Signals, supervise::Came, supervise::Running,
@@ -23,7 +23,7 @@ use crate::claim::{
 use crate::error::{Code, Error, Exit};
 use crate::files::json::{Check, Spilled};
 use crate::protocol::file::{FileLock, nested};
-use crate::run::{request::AtEnd, watchdog, watchdog::Watchdog};
+use crate::run::watchdog::{self, EndTree, KnownCommand, Watchdog};
 use crate::settings::{OnLoss, environment::Environment, wait::Deadline};
 use crate::{output::talk::Talk, words};
 
@@ -60,6 +60,7 @@ impl Filter {
         environment: &Environment,
         updates: OsString,
         signals: &Signals,
+        helpers: Helpers,
         kill_after: Duration,
         limit: Duration,
     ) -> Result<Self, Error> {
@@ -83,21 +84,22 @@ impl Filter {
         drop((stdin, stdout));
         let pid = waiting.pid();
         let child = Child(pid);
-        let at_end = AtEnd::EndTree {
+        let at_end = EndTree::EndTree {
             token,
             grace: kill_after,
             silence: None,
             deadlines: Vec::new(),
         };
         let (name, known) = (command.holder_name(), KnownCommand::of(pid, own_group));
-        let watchdog =
-            Watchdog::start(known, at_end, (&name, "an update"), &[]).map_err(|error| {
+        let watchdog = Watchdog::start(helpers, known, at_end, (&name, "an update"), &[]).map_err(
+            |error| {
                 let why = words::of_no_process(&error);
                 Error::io(
                     format!("failed to start who ends the filter when this is killed: {why}"),
                     error.kind(),
                 )
-            })?;
+            },
+        )?;
         let tree = tree.without(watchdog.pid());
         let running = Running {
             pid,

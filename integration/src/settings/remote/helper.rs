@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-use beadlock_base::beside::{has_said_so_within, helper, say_so, stand_apart};
+use beadlock_base::beside::{self, Helpers, has_said_so_within, helper, say_so, stand_apart};
 use beadlock_base::filesystem::shared_file_system;
 use beadlock_base::regular::{self, Links};
 use beadlock_core::database::{Database, Environment, REDIRECT};
@@ -31,13 +31,13 @@ pub struct Helper {
 
 impl Helper {
     /// `None`: it could not be started.
-    pub fn start(lookup: &Lookup) -> Option<Self> {
+    pub fn start(helpers: Helpers, lookup: &Lookup) -> Option<Self> {
         let (ready, said) = io::pipe().ok()?;
         let title = format!(
             "beadlock: looks at {}",
             in_title(&lookup.path().to_string_lossy())
         );
-        let mut command = helper(&title, &lookup.as_request()).ok()?;
+        let mut command = helper(helpers, &title, lookup).ok()?;
         command
             .env_clear()
             .stdin(Stdio::null())
@@ -67,8 +67,17 @@ impl Helper {
     }
 }
 
+impl beside::Helper for Lookup {
+    const KIND: &'static str = "Lookup";
+
+    fn run(self) -> u8 {
+        look_first(&self);
+        0
+    }
+}
+
 /// The helper's own life.
-pub fn main(lookup: Lookup) {
+fn look_first(lookup: &Lookup) {
     // An interrupted command leaves none behind that can still be killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
     stand_apart(c"beadlock-look", &[]);
@@ -77,7 +86,7 @@ pub fn main(lookup: Lookup) {
         ..Environment::default()
     };
     look_at(lookup.path());
-    let database = match &lookup {
+    let database = match lookup {
         Lookup::Path(path) => Database::named(Path::new(path), &around("/".into())),
         Lookup::Nearest(path) => Database::find(&around(path.into())),
     };

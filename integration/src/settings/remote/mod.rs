@@ -18,9 +18,10 @@ mod helper;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use std::{collections::BTreeMap, ffi::OsString, fs};
+use std::{ffi::OsString, fs};
 
 use beadlock_base::{
+    beside::Helpers,
     duration::shown,
     escape::{escaped, escaped_path},
     mounts::Mounts,
@@ -32,8 +33,6 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Code, Error};
 use crate::settings::wait::Wait;
 use helper::Helper;
-
-pub use helper::main as helper;
 
 /// What databases are called.
 pub const BEADS: &str = ".beads";
@@ -86,11 +85,6 @@ pub enum Lookup {
 }
 
 impl Lookup {
-    /// Under the name of its kind, as the requests of all helpers are.
-    pub fn as_request(&self) -> impl Serialize {
-        BTreeMap::from([("Lookup", self)])
-    }
-
     fn path(&self) -> &Path {
         match self {
             Self::Path(path) | Self::Nearest(path) => Path::new(path),
@@ -112,6 +106,7 @@ pub struct Remote(Option<Arc<Guard>>);
 
 #[derive(Debug)]
 struct Guard {
+    helpers: Helpers,
     patience: Patience,
     /// What the command touches beside its targets, as it was named.
     besides: Vec<PathBuf>,
@@ -124,9 +119,10 @@ struct Guard {
 
 impl Remote {
     /// For a command in the directory `cwd`. `besides` is what it reads or writes beside its targets.
-    pub fn of(patience: Patience, besides: Vec<PathBuf>, cwd: PathBuf) -> Self {
+    pub fn of(helpers: Helpers, patience: Patience, besides: Vec<PathBuf>, cwd: PathBuf) -> Self {
         let (mounts, silent) = (OnceLock::new(), Mutex::default());
         Self(Some(Arc::new(Guard {
+            helpers,
             patience,
             besides,
             cwd,
@@ -194,7 +190,7 @@ impl Remote {
         roots: &[&Path],
         into_others: bool,
     ) -> Vec<(PathBuf, Option<String>)> {
-        let Some(mounts) = self.mounts() else {
+        let Some((guard, mounts)) = self.guard() else {
             return Vec::new();
         };
         let (mut asked, mut closed) = (Vec::new(), Vec::new());
@@ -217,7 +213,7 @@ impl Remote {
             let start = |point: &&Path| {
                 (
                     point.to_path_buf(),
-                    Helper::start(&Lookup::Path((*point).into())),
+                    Helper::start(guard.helpers, &Lookup::Path((*point).into())),
                 )
             };
             let helpers: Vec<_> = some.iter().map(start).collect();
@@ -265,7 +261,7 @@ impl Guard {
         let begun = Instant::now();
         for (lookup, given) in lookups {
             // Where none can be started, the command goes on as it would without one.
-            let Some(helper) = Helper::start(&lookup) else {
+            let Some(helper) = Helper::start(self.helpers, &lookup) else {
                 continue;
             };
             if helper.answers(limit.saturating_sub(begun.elapsed())) {

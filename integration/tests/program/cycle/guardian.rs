@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock::run::request::HelperRequest;
 use beadlock_base::process::{self, Stat};
+use beadlock_core::helper_request::{OpenGate, WatchdogRequest};
 use beadlock_testkit::{Running, lives, process_is_gone, until};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -144,9 +144,9 @@ fn killed_at_any_moment_no_command_runs_beside_an_open_gate() {
         let parent = running.pid();
         running.end();
         let guards = || {
-            let is_ours = |request| matches!(request, HelperRequest::Watchdog(watchdog) if watchdog.parent == parent);
+            let is_ours = |request: WatchdogRequest<OpenGate>| request.parent == parent;
             let guards = |stat: Stat| {
-                HelperRequest::of_process(stat.pid).is_some_and(is_ours) && lives(stat.pid)
+                WatchdogRequest::of_process(stat.pid).is_some_and(is_ours) && lives(stat.pid)
             };
             process::all().into_iter().any(guards)
         };
