@@ -18,8 +18,7 @@ use super::tree;
 /// Where programs are looked for when there is no PATH, as execvp does.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// Why a command was not found, was given no process, or did not execute. In words it is an
-/// [`Error`](crate::error::Error).
+/// Why a command was not found, was given no process, or did not execute. Its words and exit codes are the caller's.
 #[derive(Debug)]
 pub enum CommandError {
     /// There is not even a first word.

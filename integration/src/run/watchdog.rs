@@ -6,9 +6,9 @@
 //!   parent was stopped, or hangs, or the machine has slept), it stops the tree until the next heartbeat. Under a claim
 //!   in a fleet it hears of each new deadline, and kills the tree when the last one passes: its parent may have been
 //!   stopped, and others may begin to work soon (docs/design.md#the-fleet).
-//! - The gate keeper ([`gate_keeper`]) is the one of `beadlock cycle` (docs/design.md#the-gate).
+//! - The gate keeper ([`GateKeeper`]) is the one of `beadlock cycle` (docs/design.md#the-gate).
 //!
-//! Both are started in the same way ([`beside_command`]), and have the same descriptors:
+//! Both are started in the same way (`beside_command.rs`), and have the same descriptors:
 //!
 //! | descriptor | is |
 //! |---|---|
