@@ -13,13 +13,18 @@ use super::document;
 
 const PAGE: &str = "docs/adding-a-protocol.md";
 
-/// What a new protocol touches: its two folders, the lists of the product, and the list of the conformance suite.
-const TOUCHED: [&str; 7] = [
+/// What a new protocol touches: its two folders and its file of the command line, the lists of the product, and the list
+/// of the conformance suite.
+const TOUCHED: [&str; 11] = [
     "checker/core/src/dialect/toy/",
     "checker/core/src/dialect/mod.rs",
     "checker/core/src/target.rs",
     "integration/src/protocol/toy/",
     "integration/src/protocol/mod.rs",
+    "integration/src/protocol/words.rs",
+    "integration/src/claim/draft.rs",
+    "integration/src/cli/targets/toy.rs",
+    "integration/src/cli/targets/mod.rs",
     "tests/conformance/toy.rs",
     "tests/conformance/main.rs",
 ];

@@ -11,13 +11,13 @@ use beadlock_core::take::{Held, Release};
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::loss::{self, Loss};
 use crate::claim::{
-    asking::Asking, claiming::Claiming, command::holder_name, nested, release::release,
-    target::Target,
+    asking::Asking, command::holder_name, draft::RecordDraft, nested, release::release,
+    request::ClaimRequest, request::LockDraft, target::Target,
 };
 #[cfg(any(doc, test))]
 use crate::error::Code;
 use crate::error::Error;
-use crate::protocol::{Acceptance, directory, process_words, resolve};
+use crate::protocol::{Acceptance, directory, resolve};
 use crate::settings::{check_holder, environment::Environment, labels::Labels, wait::Wait};
 
 /// A claim to be made: on what, under which name, how patiently.
@@ -129,9 +129,7 @@ impl Hold {
         check_holder(&self.holder)?;
         self.labels.check()?;
         let target = resolve(self.target.as_deref(), environment, Acceptance::Any)?;
-        if let Some(why) = target.protocol.not_for_a_guard(&target) {
-            return Err(Error::usage(why).into());
-        }
+        target.for_a_guard().map_err(Error::usage)?;
         target.refuse_tracked()?;
         self.claim_on(target, environment, attendant)
     }
@@ -162,21 +160,23 @@ impl Hold {
             });
         }
         let id = random_id();
-        let says = &process_words().of(holder, id.clone(), labels);
-        let claiming = Claiming {
-            target: &target,
-            pid: process,
-            says,
+        let draft = LockDraft::Record(RecordDraft::Process { labels });
+        let request = ClaimRequest {
+            target,
+            holder,
+            id,
+            outer: None,
+            draft,
             wait,
             drain,
             options,
         };
-        let held = claiming.claim(attendant, |_| ())?;
+        let held = request.acquire(process, attendant, |_| ())?;
         Ok(Claim {
             held: Some(held),
             process,
-            id,
-            target,
+            id: request.id,
+            target: request.target,
             patience: drain,
         })
     }

@@ -1,51 +1,39 @@
 //! The loop of a claim: the gate, one attempt under it, and the wait for the holder (docs/design.md#the-drain,
 //! docs/design.md#waiting).
 
-use std::time::Duration;
-
+use beadlock_core::gate::Gate;
 use beadlock_core::take::{self, Attempt, Held, Site};
 use beadlock_core::{Options, Removed};
-use beadlock_core::{dialect::Record, gate::Gate};
 
 use super::attendant::{Attendant, Stopped};
-use super::{fleet, gate, patience::Patience, protocol::MakeRecord, target::Target};
-use crate::{error::Error, output::trail::Trail, settings::wait::Wait};
+use super::{fleet, gate, patience::Patience, request::ClaimRequest};
+use crate::{error::Error, output::trail::Trail};
 
-pub struct Claiming<'a> {
-    pub target: &'a Target,
-    /// The process that the record names.
-    pub pid: u32,
-    pub says: &'a MakeRecord<'a>,
-    /// For how long a holder is waited for.
-    pub wait: Wait,
-    /// For how long the gate is waited for.
-    pub drain: Duration,
-    pub options: Options,
-}
-
-impl Claiming<'_> {
-    /// Claims, or says why not. On `Ok` the lock stands and the gate is open again. `removed` hears of each stale
-    /// lock that was removed to make room, also when another one came before ours.
-    pub fn claim(
+impl ClaimRequest {
+    /// Claims for the process `pid`, which the record names, or says why not. On `Ok` the lock stands and the gate is
+    /// open again. `removed` hears of each stale lock that was removed to make room, also when another one came before
+    /// ours.
+    pub fn acquire(
         &self,
+        pid: u32,
         attendant: &mut impl Attendant,
         removed: impl Fn(&Removed),
     ) -> Result<Held, Stopped> {
         let dir = self.target.dir();
-        let mut patience = Patience::new(self.target, self.wait, self.drain, self.options);
+        let mut patience = Patience::new(&self.target, self.wait, self.drain, self.options);
         let mut gate_is_missed = false;
         loop {
             let attempt = match gate::take(dir, dir, self.drain, attendant)? {
                 Ok(gate) => {
                     self.refuse_in_fleet()?;
-                    self.attempt(&gate, &patience.options())?
+                    self.attempt(pid, &gate, &patience.options())?
                 }
                 Err(why) => {
                     self.refuse_in_fleet()?;
                     if !std::mem::replace(&mut gate_is_missed, true) {
                         attendant.no_gate(&why);
                     }
-                    take::claim_without_gate(&self.target.place, self.record()?, &self.options)?
+                    take::claim_without_gate(&self.target.place, self.record(pid)?, &self.options)?
                 }
             };
             let (refused, dead) = match attempt {
@@ -63,16 +51,16 @@ impl Claiming<'_> {
         }
     }
 
-    /// The same, and says and writes down what came of it.
-    pub fn claim_and_tell(
+    /// [`ClaimRequest::acquire`], which says and writes down what came of it.
+    pub fn acquire_audited(
         &self,
+        pid: u32,
         attendant: &mut impl Attendant,
         trail: &Trail<'_>,
     ) -> Result<Held, Stopped> {
         let talk = trail.talk();
-        let claimed = self.claim(attendant, |removed| {
+        let claimed = self.acquire(pid, attendant, |removed| {
             self.target
-                .protocol
                 .removed(removed)
                 .iter()
                 .for_each(|words| talk.say(words));
@@ -93,17 +81,13 @@ impl Claiming<'_> {
         if self.options.has_fleet_right {
             Ok(())
         } else {
-            fleet::refuse_joined(self.target)
+            fleet::refuse_joined(&self.target)
         }
     }
 
-    fn attempt(&self, gate: &Gate, options: &Options) -> Result<Attempt, Stopped> {
+    /// With a record that is made anew for every attempt.
+    fn attempt(&self, pid: u32, gate: &Gate, options: &Options) -> Result<Attempt, Stopped> {
         let site = Site::new(gate, options).with_names(self.target.place.names());
-        Ok(site.claim(self.record()?)?)
-    }
-
-    /// Made anew for every attempt: it says when the lock was acquired, not when the wait began.
-    fn record(&self) -> Result<Record, Error> {
-        (self.says)(self.pid)
+        Ok(site.claim(self.record(pid)?)?)
     }
 }

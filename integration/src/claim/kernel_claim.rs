@@ -10,8 +10,8 @@ use super::attendant::{Attending, Stopped};
 use super::kernel_lock::{KernelLock, WithoutRecord};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::{
-    keeping::Guard, leaving::Why, loss::Loss, nested::HELD_IDS, nested::ids_with, signals::Signals,
-    target::Target,
+    keeping::Guard, leaving::Why, loss::Loss, nested::HELD_IDS, nested::ids_with,
+    request::ClaimRequest, signals::Signals, target::Target,
 };
 use crate::{
     error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait,
@@ -19,10 +19,9 @@ use crate::{
 
 #[derive(Debug)]
 pub struct KernelClaim<'a> {
-    target: Target,
-    kernel: &'a dyn WithoutRecord,
+    request: ClaimRequest,
+    kernel: &'static dyn WithoutRecord,
     mode: LockMode,
-    wait: Wait,
     trail: &'a Trail<'a>,
     environment: &'a Environment,
     /// Before the lock is taken, what the command's environment says.
@@ -32,27 +31,27 @@ pub struct KernelClaim<'a> {
 }
 
 impl<'a> KernelClaim<'a> {
-    /// On `target`. The lock file is made where it does not exist: the command's environment names it. Fails where the
-    /// lock would wait for itself.
+    /// Of a lock of `kernel`. The lock file is made where it does not exist: the command's environment names it. Fails
+    /// where the lock would wait for itself.
     pub fn new(
-        (target, kernel): (Target, &'a dyn WithoutRecord),
+        request: ClaimRequest,
+        kernel: &'static dyn WithoutRecord,
         mode: LockMode,
-        wait: Wait,
         trail: &'a Trail<'a>,
         environment: &'a Environment,
     ) -> Result<Self, Error> {
-        kernel.note(&target, trail.talk());
-        let outer = kernel.outer(&target, mode, environment)?;
+        let target = &request.target;
+        kernel.note(target, trail.talk());
+        let outer = kernel.outer(target, mode, environment)?;
         let is_nested = outer.is_some();
         let id = match outer {
             Some((id, _)) => id,
-            None => kernel.id_to_be(&target)?,
+            None => kernel.id_to_be(target)?,
         };
         Ok(Self {
-            target,
+            request,
             kernel,
             mode,
-            wait,
             trail,
             environment,
             id,
@@ -64,7 +63,7 @@ impl<'a> KernelClaim<'a> {
 
 impl SessionClaim for KernelClaim<'_> {
     fn target(&self) -> &Target {
-        &self.target
+        &self.request.target
     }
 
     fn id(&self) -> Option<String> {
@@ -77,7 +76,7 @@ impl SessionClaim for KernelClaim<'_> {
 
     fn variables(&self) -> Vec<(&'static str, OsString)> {
         vec![
-            ("BEADLOCK_HELD_TARGET", self.target.exported.clone()),
+            ("BEADLOCK_HELD_TARGET", self.request.target.exported.clone()),
             ("BEADLOCK_HELD_ID", self.id.clone().into()),
             (HELD_IDS, ids_with(&self.id, self.environment).into()),
         ]
@@ -88,11 +87,11 @@ impl SessionClaim for KernelClaim<'_> {
     }
 
     fn wait(&self) -> Wait {
-        self.wait
+        self.request.wait
     }
 
     fn wait_at_most(&mut self, left: Duration) {
-        self.wait = self.wait.at_most(left);
+        self.request.wait = self.request.wait.at_most(left);
     }
 
     fn obtain(
@@ -101,10 +100,9 @@ impl SessionClaim for KernelClaim<'_> {
         attending: &mut Attending<'_>,
     ) -> Result<(), Stopped> {
         let Self {
-            target,
+            request: ClaimRequest { target, wait, .. },
             kernel,
             mode,
-            wait,
             trail,
             environment,
             ..

@@ -126,7 +126,7 @@ impl Leaving<'_> {
             Some(loss) if !loss.may_be_ours() => Ok(Release::Gone),
             _ => release(held, self.target.dir(), self.patience, attendant),
         };
-        let rules = self.target.protocol.rules();
+        let rules = self.target.rules();
         match &done {
             _ if known.is_some() && !rules.lost_is_released => {}
             Ok(Release::Released) => {
@@ -157,10 +157,7 @@ impl Leaving<'_> {
             Ok(Release::Gone | Release::NotOurs(_)) => {}
             Err(failed) => {
                 let error = &failed.1;
-                let then = self
-                    .target
-                    .protocol
-                    .not_released(self.target, &record, error);
+                let then = self.target.not_released(&record, error);
                 self.trail
                     .talk()
                     .warn(&format!("the lock was not released: {then}"));
@@ -186,7 +183,7 @@ impl Leaving<'_> {
     /// The guard of the claim is not to be had: whatever it does with the lock's file hangs. `known` is a loss that was
     /// seen before, of the claim `id`.
     pub fn hangs(&self, known: Option<&Loss>, id: &str) {
-        let then = self.target.protocol.rules().then_stale;
+        let then = self.target.rules().then_stale;
         self.trail.talk().warn(&format!(
             "the lock was not released: {} does not answer; it goes stale by itself{then}",
             escaped_path(&self.target.path())

@@ -49,7 +49,7 @@ fn is_shut(target: &Target) -> bool {
 /// The id of the claim that this runs under already: still in the file, and still held. What `status` calls a lock
 /// that has no id of its own does not belong to any claim.
 pub fn outer_claim(target: &Target, environment: &Environment) -> Option<String> {
-    if target.protocol.without_record().is_some() {
+    if !target.has_record() {
         return None;
     }
     let there = look(&target.place, &Options::default());
@@ -59,7 +59,7 @@ pub fn outer_claim(target: &Target, environment: &Environment) -> Option<String>
     let id = record.id()?.to_owned();
     let is_its_id = |known: &OsStr| known == id.as_str() || known == name_of(&id).as_str();
     let is_its_target = || {
-        !target.protocol.rules().shares_ids
+        !target.rules().shares_ids
             || environment.of_database().target.as_deref() == Some(target.exported.as_os_str())
     };
     let is_acquired = || environment.get("BEADLOCK_ID").is_some_and(is_its_id) && is_its_target();
@@ -121,7 +121,7 @@ pub fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
 
 /// The id is of a `hold` of this target that this runs in. Ids of ours are random; those of requests need not be.
 pub fn is_of_hold(id: &str, target: &Target, environment: &Environment) -> bool {
-    let known = target.protocol.name_of_claim(id, target);
+    let known = target.name_of_claim(id);
     holds(environment).any(|held| held == known)
 }
 
@@ -130,7 +130,7 @@ pub const HELD_IDS: &str = "BEADLOCK_HELD_IDS";
 
 /// `$BEADLOCK_HELD_IDS` for what runs in a `hold` of this target with this id.
 pub fn ids_inside(id: &str, target: &Target, environment: &Environment) -> String {
-    ids_with(&target.protocol.name_of_claim(id, target), environment)
+    ids_with(&target.name_of_claim(id), environment)
 }
 
 /// The same for a claim that is called so in the list.

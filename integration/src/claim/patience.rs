@@ -215,11 +215,7 @@ impl<'a> Patience<'a> {
 /// How long it is not stale yet, by time alone.
 fn fresh_for(target: &Target, look: &Look, options: &Options) -> Duration {
     let record = look.record.as_ref();
-    let fresh = record.and_then(|record| {
-        target
-            .protocol
-            .fresh_for(record, look.facts.as_ref(), options)
-    });
+    let fresh = record.and_then(|record| target.fresh_for(record, look.facts.as_ref(), options));
     fresh.unwrap_or(Duration::MAX)
 }
 
@@ -235,7 +231,7 @@ pub(crate) fn held(target: &Target, look: &Look, wait: Wait) -> Error {
     let zombie = &Zombie::holder_of(record)
         .map(|zombie| format!("; {zombie}"))
         .unwrap_or_default();
-    let message = target.protocol.timed_out(&WaitOver {
+    let message = target.timed_out(&WaitOver {
         target,
         record,
         path,
@@ -247,15 +243,12 @@ pub(crate) fn held(target: &Target, look: &Look, wait: Wait) -> Error {
     });
     of_record(Code::LockHeld, message, target, (record, known_age))
         .retry_on_a_lock_of(known_age)
-        .answering(target.protocol.answer_held(record))
+        .answering(target.answer_held(record))
 }
 
 /// What a claim says of a file that is sure not to be a lock, or not to be one of beadlock.
 fn not_a_lock(look: &Look, target: &Target) -> Option<Error> {
-    let message = match (
-        target.protocol.not_a_lock(look, target),
-        target.protocol.why_empty(look),
-    ) {
+    let message = match (target.not_a_lock(look), target.why_empty(look)) {
         (Some(data), _) => data.words,
         (None, Some(why)) => format!(
             "{} is empty: {why}. If nobody uses it: {}",
@@ -284,7 +277,7 @@ fn stale(target: &Target, record: &Record, age: Duration) -> Error {
         (record, words::age_of_record(record)),
     )
     .ending(Exit::Conflict)
-    .answering(target.protocol.answer_stale(record, age))
+    .answering(target.answer_stale(record, age))
 }
 
 fn of_lock(code: Code, message: String, target: &Target) -> Error {

@@ -3,7 +3,6 @@
 use std::{ffi::OsString, fmt, time::Duration};
 
 use beadlock_base::filesystem::shared_file_system;
-use beadlock_core::Options;
 use beadlock_core::take::Held;
 
 use super::attendant::{Attending, Stopped};
@@ -12,28 +11,16 @@ use super::leaving::{Enders, Leaving, Left, Why};
 use super::loss::{Loss, Watch, WatchStart};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::{
-    claiming::Claiming, lease::HearHeartbeats, nested, protocol::MakeRecord, signals::Signals,
-    target::Target,
+    lease::HearHeartbeats, nested, request::ClaimRequest, signals::Signals, target::Target,
 };
 use crate::{
     error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait,
 };
 
-pub struct ClaimOrder<'a> {
-    pub target: Target,
-    pub holder: String,
-    pub id: String,
-    pub says: MakeRecord<'a>,
-    pub wait: Wait,
-    pub drain: Duration,
-    pub options: Options,
-    pub trail: &'a Trail<'a>,
-    pub environment: &'a Environment,
-}
-
 pub struct RecordClaim<'a> {
-    order: ClaimOrder<'a>,
-    outer: Option<String>,
+    request: ClaimRequest,
+    trail: &'a Trail<'a>,
+    environment: &'a Environment,
     state: State,
 }
 
@@ -49,38 +36,41 @@ enum State {
 impl fmt::Debug for RecordClaim<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecordClaim")
-            .field("target", &self.order.target)
+            .field("target", &self.request.target)
             .finish_non_exhaustive()
     }
 }
 
 impl<'a> RecordClaim<'a> {
-    /// To be obtained, or nested in the claim `outer`.
-    pub fn new(order: ClaimOrder<'a>, outer: Option<String>) -> Self {
-        Self {
-            order,
-            outer,
+    /// To be obtained, or nested in the claim that the request stands under. An error is written down: a cycle that
+    /// claimed its own target would wait for itself.
+    pub fn new(
+        request: ClaimRequest,
+        trail: &'a Trail<'a>,
+        environment: &'a Environment,
+    ) -> Result<Self, Error> {
+        let target = &request.target;
+        nested::refuse_inside_a_cycle(target, environment)
+            .inspect_err(|error| trail.blocked(error, &target.place))?;
+        Ok(Self {
+            request,
+            trail,
+            environment,
             state: State::Wanted,
-        }
+        })
     }
 
     fn id(&self) -> &str {
-        self.outer.as_ref().unwrap_or(&self.order.id)
+        self.request.outer.as_ref().unwrap_or(&self.request.id)
     }
 
     fn leaving<'l>(&'l self, failure_step: Option<&'l str>) -> Leaving<'l> {
-        let ClaimOrder {
-            target,
-            drain,
-            trail,
-            ..
-        } = &self.order;
-        let patience = (*drain).max(Duration::from_secs(10));
+        let patience = self.request.drain.max(Duration::from_secs(10));
         Leaving {
-            target,
+            target: &self.request.target,
             enders: Enders::Owner,
             patience,
-            trail,
+            trail: self.trail,
             failure_step,
         }
     }
@@ -88,7 +78,7 @@ impl<'a> RecordClaim<'a> {
 
 impl SessionClaim for RecordClaim<'_> {
     fn target(&self) -> &Target {
-        &self.order.target
+        &self.request.target
     }
 
     fn id(&self) -> Option<String> {
@@ -96,39 +86,35 @@ impl SessionClaim for RecordClaim<'_> {
     }
 
     fn holder(&self) -> Option<String> {
-        Some(self.order.holder.clone())
+        Some(self.request.holder.clone())
     }
 
     fn is_nested(&self) -> bool {
-        self.outer.is_some()
+        self.request.outer.is_some()
     }
 
     fn variables(&self) -> Vec<(&'static str, OsString)> {
-        let ClaimOrder {
-            target,
-            environment,
-            ..
-        } = &self.order;
+        let target = &self.request.target;
         vec![
             ("BEADLOCK_HELD_TARGET", target.absolute()),
             ("BEADLOCK_HELD_ID", self.id().into()),
             (
                 nested::HELD_IDS,
-                nested::ids_inside(self.id(), target, environment).into(),
+                nested::ids_inside(self.id(), target, self.environment).into(),
             ),
         ]
     }
 
     fn ends_with_us(&self) -> bool {
-        self.order.target.place.dialect().is_judged_by_time()
+        self.request.target.place.dialect().is_judged_by_time()
     }
 
     fn wait(&self) -> Wait {
-        self.order.wait
+        self.request.wait
     }
 
     fn wait_at_most(&mut self, left: Duration) {
-        self.order.wait = self.order.wait.at_most(left);
+        self.request.wait = self.request.wait.at_most(left);
     }
 
     fn obtain(
@@ -136,17 +122,9 @@ impl SessionClaim for RecordClaim<'_> {
         child: CommandProcess<'_>,
         attending: &mut Attending<'_>,
     ) -> Result<(), Stopped> {
-        let ClaimOrder {
-            target,
-            says,
-            wait,
-            drain,
-            options,
-            trail,
-            ..
-        } = &self.order;
-        let talk = trail.talk();
-        if let Some(outer) = &self.outer {
+        let target = &self.request.target;
+        let talk = self.trail.talk();
+        if let Some(outer) = &self.request.outer {
             talk.say_more(&format!(
                 "{} is held by an outer claim ({outer}); running under it",
                 target.given
@@ -160,24 +138,17 @@ impl SessionClaim for RecordClaim<'_> {
                 "{given} is on {name}: a running cycle is waited for on this machine only"
             ));
         }
-        let (wait, drain, options) = (*wait, *drain, *options);
-        let claiming = Claiming {
-            target,
-            pid: child.pid.unsigned_abs(),
-            says,
-            wait,
-            drain,
-            options,
-        };
-        self.state = State::Held(claiming.claim_and_tell(attending, trail)?);
+        let pid = child.pid.unsigned_abs();
+        let held = self.request.acquire_audited(pid, attending, self.trail)?;
+        self.state = State::Held(held);
         Ok(())
     }
 
     fn keep_up(&mut self) -> Result<(), Error> {
-        let target = &self.order.target;
+        let target = &self.request.target;
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Held(held) => {
-                let lease = target.protocol.lease(&held);
+                let lease = target.lease(&held);
                 match Keeping::begin(held, lease, WatchStart::Later) {
                     Ok(keeping) => self.state = State::Kept(keeping),
                     Err(failed) => {
@@ -213,7 +184,7 @@ impl SessionClaim for RecordClaim<'_> {
 
     fn guard(&self) -> Option<Guard<'_>> {
         match &self.state {
-            State::Kept(keeping) => Some(keeping.guard(self.order.trail)),
+            State::Kept(keeping) => Some(keeping.guard(self.trail)),
             State::Nested(Some(outer)) => Some(Guard::Outer(Watch::over_outer(outer))),
             _ => None,
         }
@@ -238,7 +209,7 @@ impl SessionClaim for RecordClaim<'_> {
             State::Nested(outer) => {
                 let error = |(outer, loss): (Held, Loss)| {
                     let (id, kept) = (outer.id(), outer.broken_as());
-                    loss.error(id, kept.as_deref(), outer.age(), &self.order.target)
+                    loss.error(id, kept.as_deref(), outer.age(), &self.request.target)
                 };
                 return End {
                     lost: outer.zip(lost).map(error),
@@ -249,7 +220,7 @@ impl SessionClaim for RecordClaim<'_> {
         };
         let age = held.age();
         let leaving = self.leaving(failed_step);
-        let mut attending = Attending::wait_of(signals, self.order.trail.talk(), None);
+        let mut attending = Attending::wait_of(signals, self.trail.talk(), None);
         match leaving.end(held, lost, why, &mut attending) {
             Left::Released | Left::ByAnother => End {
                 held: Some(age),

@@ -140,8 +140,7 @@ pub struct End {
 /// `claimed .beads for make (PID 7)`, and in which directory where its document names another.
 pub fn claimed(target: &Target, holder: &str, pid: i32) -> String {
     let dir = target
-        .protocol
-        .not_in(target)
+        .not_in()
         .map(|_| format!(" in {}", escaped_path(target.dir())));
     format!(
         "claimed {} for {} (PID {pid}){}",

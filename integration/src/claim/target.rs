@@ -8,11 +8,10 @@ use beadlock_base::escape::escaped_path;
 use beadlock_core::Place;
 use beadlock_core::database::{Database, NoDatabase, NoDatabaseKind};
 use beadlock_core::dolt::Dolt;
-use beadlock_core::{look::Look, redirect};
+use beadlock_core::{look::Look, redirect, target::Scheme};
 
-use super::protocol::Protocol;
 use crate::error::{Code, Error};
-use crate::words::{Part, command_of_holder};
+use crate::words::command_of_holder;
 use crate::{
     output::envelope::Request, output::talk::Talk, output::trail::Trail,
     settings::environment::Environment,
@@ -28,13 +27,13 @@ pub struct Target {
     /// What finds this target from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
     pub exported: OsString,
     pub database: Option<Box<Database>>,
-    pub protocol: &'static dyn Protocol,
+    pub scheme: Scheme,
 }
 
 impl Target {
     /// The target that `path` names on a command line, with its lock at `place`.
-    pub fn at_path(protocol: &'static dyn Protocol, place: Place, path: &Path) -> Self {
-        let given = format!("{}{}", protocol.prefix(), escaped_path(path));
+    pub fn at_path(scheme: Scheme, place: Place, path: &Path) -> Self {
+        let given = format!("{}{}", scheme.prefix(), escaped_path(path));
         let (typed, exported) = (path.to_owned(), OsString::new());
         let target = Self {
             place,
@@ -42,7 +41,7 @@ impl Target {
             typed,
             exported,
             database: None,
-            protocol,
+            scheme,
         };
         Self {
             exported: target.absolute(),
@@ -60,7 +59,7 @@ impl Target {
 
     /// Makes the directory of its lock, where a claim of its protocol does that.
     pub fn prepare(&self, environment: &Environment, talk: &Talk) -> Result<(), Error> {
-        let made = self.protocol.prepare(self, environment)?;
+        let made = self.make_directory(environment)?;
         made.into_iter().for_each(|made| talk.say(&made));
         Ok(())
     }
@@ -69,8 +68,7 @@ impl Target {
     pub fn warn(&self, talk: &Talk) {
         let known = talk.warnings();
         let new = self
-            .protocol
-            .warnings(self)
+            .warnings()
             .into_iter()
             .filter(|warning| !known.contains(warning));
         new.for_each(|warning| talk.warn(&warning));
@@ -78,7 +76,7 @@ impl Target {
 
     /// What a claim of it keeps away and what not, where bd keeps the database in Dolt.
     pub fn limit_of_dolt(&self) -> Option<String> {
-        let is_dolt = self.protocol.rules().has_cycles && Dolt::of(self.dir()).is_some();
+        let is_dolt = self.rules().has_cycles && Dolt::of(self.dir()).is_some();
         is_dolt.then(|| {
             format!(
                 "{} is a Dolt database: this claim keeps away beadlock-agent and daemons that ask, but not bd",
@@ -92,17 +90,14 @@ impl Target {
     pub fn is_nowhere(&self) -> bool {
         let is_absent =
             || fs::metadata(self.dir()).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        self.protocol.rules().makes_directory && is_absent()
+        self.rules().makes_directory && is_absent()
     }
 
     /// The holder of the lock: `make (PID 77: make release, on ci-3)`; the command only where the process is of this
     /// machine.
     pub fn holder(&self, look: &Look) -> Option<String> {
         let record = look.record.as_ref()?;
-        Some(
-            self.protocol
-                .holder(record, command_of_holder(look).as_deref()),
-        )
+        Some(self.holder_of(record, command_of_holder(look).as_deref()))
     }
 
     /// The trail of what happens to its lock in `file`. With the `id` of a claim, or of the request that breaks it,
@@ -114,9 +109,9 @@ impl Target {
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Trail<'a>, Error> {
-        let locks = self.protocol.own_files(self);
+        let locks = self.own_files();
         let of = (self.name(), locks.as_slice());
-        match id.and_then(|id| self.protocol.events(file, id, self, talk)) {
+        match id.and_then(|id| self.events(file, id, talk)) {
             Some(events) => Trail::of_document(file, events, of, request, talk),
             None => Trail::open(file, holder, of, request, talk),
         }
@@ -126,31 +121,18 @@ impl Target {
         self.place.dir()
     }
 
-    pub fn path(&self) -> PathBuf {
-        self.protocol.lock_file(self)
-    }
-
     pub fn has_cycles(&self) -> bool {
-        self.protocol.rules().has_cycles
+        self.rules().has_cycles
     }
 
     /// The target with its scheme, as JSON has it: `beads:.beads`.
     pub fn name(&self) -> String {
-        let prefix = self.protocol.prefix();
+        let prefix = self.scheme.prefix();
         if self.given.starts_with(prefix) {
             self.given.clone()
         } else {
             format!("{prefix}{}", self.given)
         }
-    }
-
-    /// Where the lock itself lies, with its scheme: `beads:/home/ann/shop/.beads`.
-    pub fn absolute(&self) -> OsString {
-        self.protocol.absolute(self)
-    }
-
-    pub fn part(&self) -> Part<'static> {
-        self.protocol.part(self)
     }
 }
 

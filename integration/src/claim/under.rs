@@ -20,10 +20,10 @@ pub struct ClaimNames {
 impl ClaimNames {
     pub fn of(id: &str, target: &Target) -> Self {
         let id = id.strip_prefix(NESTED).unwrap_or(id);
-        let is_shared = target.protocol.rules().shares_ids;
+        let is_shared = target.rules().shares_ids;
         Self {
             id: id.to_owned(),
-            known: target.protocol.name_of_claim(id, target),
+            known: target.name_of_claim(id),
             target: is_shared.then(|| target.exported.clone()),
         }
     }

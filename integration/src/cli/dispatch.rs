@@ -6,6 +6,7 @@ use beadlock_base::beside::{self, Helpers, Kind};
 use beadlock_base::{children, sys};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
+use super::status::StatusArgs;
 use super::{Cli, Command, completion, help, hint, man, merge, patience};
 use crate::commands::{
     acquire, append, break_lock, check, cycle, hold, release, setup, status, update, wait, write,
@@ -21,7 +22,7 @@ use crate::run::watchdog::{GateKeeperHelper, WatchdogHelper};
 use crate::settings::{
     self, common_unresolved, environment::Environment, environment::boolean, remote::Lookup,
 };
-use crate::{agent, doctor, list, log, protocol::LookArgs, top};
+use crate::{agent, doctor, list, log, protocol::LookOptions, top};
 
 /// The helper processes that this program can be.
 const HELPERS: [Kind; 5] = [
@@ -110,33 +111,33 @@ fn dispatch(
         Some(Command::Cycle(typed)) => cycle::run(typed, helpers, environment, &common),
         Some(Command::Check(typed)) => check::run(&typed, environment, &common).print(&common),
         Some(Command::Status(typed)) if typed.raw => {
-            let answers = status::run_raw(&typed.targets, &typed.protocol, environment, talk);
+            let answers = status::run_raw(&typed.targets, typed.protocol.look(), environment, talk);
             answers.print(&Common {
                 json: false,
                 ..common
             })
         }
-        Some(Command::Status(status::StatusArgs {
+        Some(Command::Status(StatusArgs {
             agent: Some(address),
             watch: true,
             interval,
             ..
         })) => agent::watch::run(&address, interval, &common),
-        Some(Command::Status(status::StatusArgs {
+        Some(Command::Status(StatusArgs {
             agent: Some(address),
             exit_code,
             ..
         })) => agent::run(&address, exit_code, &common),
-        Some(Command::Status(status::StatusArgs {
+        Some(Command::Status(StatusArgs {
             id: Some(id),
             targets,
             protocol,
             ..
-        })) => status::run_id(&targets, &id, &protocol, environment, talk).print(&common),
+        })) => status::run_id(&targets, &id, protocol.look(), environment, talk).print(&common),
         Some(Command::Status(typed)) => status::run(
             &typed.targets,
             status::StatusScope::LockAndSync,
-            &typed.protocol,
+            typed.protocol.look(),
             environment,
             talk,
         )
@@ -167,7 +168,7 @@ fn dispatch(
             let end = status::run(
                 &[],
                 status::StatusScope::LockAndSync,
-                &LookArgs::default(),
+                LookOptions::default(),
                 environment,
                 talk,
             )

@@ -4,9 +4,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::error::{End, Error, Exit};
 use crate::output::{Common, answers::conclude, answers::not_written, talk::print};
-use crate::protocol::NAMED_LOCKS;
 use crate::settings::arguments::{CommonArgs, LockDirArg};
 use crate::{commands, doctor, list, log, top};
+use targets::NAMED_LOCKS;
 
 mod completion;
 pub mod dispatch;
@@ -15,6 +15,8 @@ mod hint;
 mod man;
 mod merge;
 mod patience;
+mod status;
+pub mod targets;
 
 /// Claim a beads database, a named lock or a file while a command runs
 #[derive(Debug, Parser)]
@@ -61,7 +63,7 @@ pub enum Command {
     /// Check whether a sync daemon may start a cycle now
     Check(commands::check::CheckArgs),
     /// Show who holds a lock, since when, and what to type next
-    Status(commands::status::StatusArgs),
+    Status(status::StatusArgs),
     /// Wait until a target is free, without claiming it
     Wait(commands::wait::WaitArgs),
     /// Replace a file with standard input, under the file's lock

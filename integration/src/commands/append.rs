@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::write::STDIN;
 use crate::claim::{attendant::Stopped, signals::Signals};
+use crate::cli::targets::file::{Checked, OnFile};
 use crate::error::{End, Error, Replaced};
 use crate::files::{append::Lines, append::append as append_lines, entry::Entry, json::Format};
 use crate::output::{Common, answers::conclude};
-use crate::protocol::file::command::{Checked, OnFile};
 use crate::settings::environment::Environment;
 
 const HELP: &str = "\

@@ -7,12 +7,14 @@ use beadlock_core::{decision::NotChecked, gates::Gates, look::look};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::claim::protocol::ProtocolKind;
+use crate::cli::targets::{LookArgs, ignores};
 use crate::error::{Code, Error, Exit};
 use crate::explain::{
     checked::Checked, checked::message, checked::message_line, observed::Observed,
 };
 use crate::output::{Common, answers::Answers, answers::each};
-use crate::protocol::{Acceptance, LookArgs, resolve, unresolved};
+use crate::protocol::{Acceptance, resolve, unresolved};
 use crate::settings::{audit, environment::Environment};
 
 const EXAMPLES: &str = "\
@@ -77,11 +79,9 @@ fn answer(
         dry_run: typed.dry_run,
         ..Options::default()
     };
-    let options = typed.protocol.options(&target, options)?;
-    if let Some(why) = target
-        .protocol
-        .ignores("--reap-proven-dead")
-        .filter(|_| options.reap_proven_dead)
+    let options = typed.protocol.look().of(&target, options)?;
+    if let Some(why) =
+        ignores(target.scheme, "--reap-proven-dead").filter(|_| options.reap_proven_dead)
     {
         // It is for all the targets of a command line: no reason not to answer.
         talk.note(&format!(
@@ -90,7 +90,7 @@ fn answer(
         ));
     }
     let (explain, is_one_of_many) = (typed.explain, typed.targets.len() > 1);
-    if let Some(kernel) = target.protocol.without_record() {
+    if let ProtocolKind::Kernel(kernel) = target.rules().kind {
         let observed = Observed::of(target, kernel, &Gates::now());
         return Ok((
             observed.exit(),

@@ -9,15 +9,15 @@ use beadlock_base::{beside::Helpers, duration};
 use clap::Args;
 
 use crate::claim::{
-    attendant::Stopped, command::Command, report, report::Report, signals::Signals,
+    attendant::Stopped, command::Command, report, report::Report, request::ClaimRequest,
+    signals::Signals,
 };
+use crate::cli::targets::{self, Claimer, HoldOnlyArgs, refuse_report, targets_of_claim};
 use crate::error::{End, Error};
 use crate::output::{Common, answers::print_envelope, refuse_lock_file, talk::print};
 use crate::protocol::named_claim::{anew, refuse_lost};
-use crate::protocol::{self, HoldOnlyArgs, refuse_report, targets_of_claim};
 use crate::run::{session::Finished, session::Session, steps::Steps};
 use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
-use wanted::{Named, Wanted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +54,7 @@ pub struct HoldArgs {
     #[command(flatten)]
     pub claim: ClaimArgs,
     #[command(flatten)]
-    pub protocol: protocol::Args,
+    pub protocol: targets::Args,
     /// What to do when the lock is lost: end the command, warn, or warn and send the command a signal (HUP, INT, TERM,
     /// USR1 or USR2) [env: BEADLOCK_ON_LOSS] [default: kill]
     #[arg(long, value_name = "kill|warn|signal:NAME", value_parser = OnLoss::parse)]
@@ -158,16 +158,20 @@ fn hold(
     )?;
     // Before the directory of a target is made for it.
     let command = Command::find(typed.command, environment.get("PATH"))?;
-    let wanted = wanted::all(targets, &typed.protocol, environment, talk)?;
+    let claimer = Claimer {
+        settings: claim,
+        name: &command.holder_name(),
+        environment,
+    };
+    let wanted = wanted::all(targets, &typed.protocol, claimer, talk)?;
     if !typed.new_claim {
         let of_command = command.words();
-        for Wanted { target, .. } in &wanted {
+        for ClaimRequest { target, .. } in &wanted {
             let anew = || anew("beadlock hold --new-claim {} -- {}", target, of_command);
             refuse_lost(target, environment, anew)?;
         }
     }
     let (on_loss, kill_after, wait_group) = (*on_loss, *kill_after, typed.wait_group);
-    let name = command.holder_name();
     let order = Vec::new();
     let session = Session {
         command,
@@ -190,25 +194,23 @@ fn hold(
     report.target = Some((first.target.name(), first.target.path()));
     report.locks = wanted.iter().map(|wanted| wanted.target.path()).collect();
     refuse_lock_file("--report", typed.claim.report.as_deref(), &report.locks)?;
-    let own_files: Vec<PathBuf> = wanted.iter().flat_map(Wanted::own_files).collect();
+    let own_files = wanted.iter().map(|wanted| &wanted.target);
+    let own_files: Vec<PathBuf> = own_files.flat_map(|target| target.own_files()).collect();
     refuse_lock_file("--audit", claim.audit.as_deref(), &own_files)?;
-    let wanted = wanted::prepared(wanted, environment, talk)?;
-    let named: Vec<Named> = wanted
-        .into_iter()
-        .map(|wanted| wanted.named(claim, &name, environment))
-        .collect();
-    let trail = |named: &Named| named.trail(claim.audit.as_deref(), &common.request, talk);
-    let trails = named.iter().map(trail).collect::<Result<Vec<_>, _>>()?;
+    let requests = wanted::prepared(wanted, environment, talk)?;
+    let trail = |request: &ClaimRequest| {
+        wanted::trail(request, claim.audit.as_deref(), &common.request, talk)
+    };
+    let trails = requests.iter().map(trail).collect::<Result<Vec<_>, _>>()?;
     // Under an outer claim the steps are those of the outer one's work.
-    let steps = named.iter().any(Named::has_steps).then(|| {
+    let steps = requests.iter().any(ClaimRequest::has_steps).then(|| {
         let (step, rollback) = typed.hold_only.steps();
         Steps::new(step, rollback, environment)
     });
-    let order = wanted::order(&named);
-    fleet::waive(&named, &trails, claim)?;
-    let claims = named.into_iter().zip(&trails);
-    let claims =
-        claims.map(|(named, trail)| fleet::claim(named, claim, on_loss, trail, environment));
+    let order = wanted::order(&requests);
+    fleet::waive(&requests, &trails)?;
+    let claims = requests.into_iter().zip(&trails);
+    let claims = claims.map(|(request, trail)| fleet::claim(request, on_loss, trail, environment));
     let mut claims = claims.collect::<Result<Vec<_>, _>>()?;
     Session {
         steps,

@@ -14,12 +14,14 @@ use serde_json::{Value, json};
 
 use crate::claim::kernel_lock::{KernelRelease, WithoutRecord};
 use crate::claim::leaving::{Enders, Leaving, Left, Why};
+use crate::claim::protocol::ProtocolKind;
 use crate::claim::{attendant::Unattended, gate, nested, target::Target, tree, under::ClaimNames};
+use crate::cli::targets::{ReleaseArgs, refuse_options};
 use crate::error::{Code, End, Error, Exit};
 use crate::output::script::Script;
 use crate::output::{Common, answers::conclude, refuse_lock_file, talk::print, trail::Trail};
 use crate::protocol::named_claim::{LostClaim, UNTIL, VARIABLES};
-use crate::protocol::{Acceptance, ReleaseArgs, refuse_options, resolve};
+use crate::protocol::{Acceptance, resolve};
 use crate::run::steps::{RESULT_FILE, failure_step};
 use crate::settings::{self, environment::Environment};
 use crate::words::{Part, millis, to_type};
@@ -99,7 +101,7 @@ fn release(
 ) -> Result<Value, Error> {
     let id = id_of(typed, environment)?;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
-    refuse_options(target.protocol, &target.given, &typed.protocol.given())?;
+    refuse_options(target.scheme, &target.given, &typed.protocol.given())?;
     let (step, has_failed) = typed.protocol.outcome()?;
     let releasing = Releasing {
         target: &target,
@@ -112,12 +114,8 @@ fn release(
         common,
     };
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    refuse_lock_file(
-        "--audit",
-        audit.as_deref(),
-        &target.protocol.own_files(&target),
-    )?;
-    if let Some(kernel) = target.protocol.without_record() {
+    refuse_lock_file("--audit", audit.as_deref(), &target.own_files())?;
+    if let ProtocolKind::Kernel(kernel) = target.rules().kind {
         return releasing.without_record(kernel, audit.as_deref());
     }
     if let Some(outer) = nested::outer_of(&id, &target, environment) {
@@ -239,7 +237,7 @@ impl<'a> Releasing<'a> {
                 format!("the claim {} was lost; {then}", escaped(self.id)),
             ),
         };
-        let not_ours = self.target.protocol.rules().not_ours;
+        let not_ours = self.target.rules().not_ours;
         Error {
             message: format!("{not_ours}{}", error.message),
             ..error

@@ -3,28 +3,23 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
-use std::time::Duration;
 
-use beadlock_base::{
-    address::Address,
-    escape::{escaped, escaped_path},
-};
+use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_core::Options;
 use beadlock_core::{
     gates::Gates,
     look::{look, raw},
 };
-use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 use serde_json::Value;
 
-use crate::claim::target::Target;
+use crate::claim::{protocol::ProtocolKind, target::Target};
 use crate::error::{Code, Error, Exit};
 use crate::explain::{explanation::Explanation, observed::Observed, seen::Seen};
 use crate::output::answers::{Answers, each, not_written};
 use crate::output::table::{fitted, terminal_width};
 use crate::output::{talk::Talk, talk::print};
 use crate::protocol::named_claim::{LostClaim, stands};
-use crate::protocol::{Acceptance, LookArgs, resolve};
+use crate::protocol::{Acceptance, LookOptions, resolve};
 #[cfg(feature = "fleet")]
 use crate::run::fleet::look::FleetSight;
 use crate::settings::environment::Environment;
@@ -32,52 +27,6 @@ use crate::settings::environment::Environment;
 mod sync;
 
 use self::sync::SyncSight;
-
-const EXAMPLES: &str = "\
-Examples:
-  beadlock status
-  beadlock status --agent unix:agent.sock
-  beadlock status --agent localhost:19187 --exit-code   # for probes and cron";
-
-const EXITS: &str = "\
-status changes nothing. It exits with 0 when it could look, whatever it found; with --id only while that claim
-stands, else with 9. With --exit-code: 0 all is well, 1 the work of a database does not arrive, 4 one is skipped,
-5 no agent answers.";
-
-#[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = EXITS)]
-pub struct StatusArgs {
-    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH
-    pub targets: Vec<OsString>,
-    /// Print the lock file's own bytes, unchanged, and nothing else; of memory:DIR its document's status object
-    #[arg(long, conflicts_with = "json")]
-    pub raw: bool,
-    /// Exit with 0 while the claim with this id stands, else with 9; of one target
-    #[arg(long, value_name = "ID", conflicts_with_all = ["raw", "agent"])]
-    pub id: Option<String>,
-    /// Ask the agent that listens at ADDR how all its databases fare: IP:PORT, localhost:PORT,
-    /// or unix:PATH
-    #[arg(long, value_name = "ADDR", value_parser = address(),
-          conflicts_with_all = ["raw", "targets", "stale_after", "stale_after_remote"])]
-    pub agent: Option<Address>,
-    /// With --agent: exit with 0 when all is well, 1 when one fails or is not served, 4 when one is skipped, 5 when no
-    /// agent answers
-    #[arg(long, requires = "agent", conflicts_with_all = ["watch", "targets", "id", "raw"])]
-    pub exit_code: bool,
-    /// Print what changes, a line each, until a signal ends it
-    #[arg(long, requires = "agent", conflicts_with_all = ["json", "targets", "id", "raw"])]
-    pub watch: bool,
-    /// With --watch: the time between two looks
-    #[arg(long, value_name = "DUR", default_value = "2s", requires = "watch",
-          value_parser = crate::settings::arguments::interval)]
-    pub interval: Duration,
-    #[command(flatten)]
-    pub protocol: LookArgs,
-}
-
-fn address() -> impl TypedValueParser<Value = Address> {
-    OsStringValueParser::new().try_map(|text| Address::parse(&text))
-}
 
 /// What to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,13 +40,13 @@ pub enum StatusScope {
 pub fn run(
     targets: &[OsString],
     scope: StatusScope,
-    protocol: &LookArgs,
+    options: LookOptions,
     environment: &Environment,
     talk: &Talk,
 ) -> Answers {
     let mut answers = Answers::default();
     for target in each(targets) {
-        match seen(target, scope, protocol, environment, talk) {
+        match seen(target, scope, options, environment, talk) {
             Ok((data, text)) => answers.add(Exit::Done, data, &fitted(&text, terminal_width())),
             Err(error) => answers.failed(error),
         }
@@ -109,7 +58,7 @@ pub fn run(
 pub fn run_id(
     targets: &[OsString],
     id: &str,
-    protocol: &LookArgs,
+    options: LookOptions,
     environment: &Environment,
     talk: &Talk,
 ) -> Answers {
@@ -119,7 +68,7 @@ pub fn run_id(
         return answers;
     }
     let scope = StatusScope::LockAndSync;
-    let mut answers = run(targets, scope, protocol, environment, talk);
+    let mut answers = run(targets, scope, options, environment, talk);
     if answers.errors.is_empty() {
         let named = targets.first().map(OsString::as_os_str);
         match resolve(named, environment, Acceptance::Any)
@@ -151,13 +100,13 @@ fn claim_of(id: &str, target: &Target, environment: &Environment) -> Option<Stri
 fn seen(
     target: Option<&OsStr>,
     scope: StatusScope,
-    protocol: &LookArgs,
+    options: LookOptions,
     environment: &Environment,
     talk: &Talk,
 ) -> Result<(Value, String), Error> {
     let target = resolve(target, environment, Acceptance::ToLookAt(talk))?;
-    let options = protocol.options(&target, Options::default())?;
-    if let Some(kernel) = target.protocol.without_record() {
+    let options = options.of(&target, Options::default())?;
+    if let ProtocolKind::Kernel(kernel) = target.rules().kind {
         let observed = Observed::of(target, kernel, &Gates::now());
         return Ok((observed.json(), observed.text(talk)));
     }
@@ -220,7 +169,7 @@ fn with_fleet(_: &Target, seen: (Value, String), _: &Environment) -> (Value, Str
 /// object, this prints that.
 pub fn run_raw(
     targets: &[OsString],
-    protocol: &LookArgs,
+    options: LookOptions,
     environment: &Environment,
     talk: &Talk,
 ) -> Answers {
@@ -229,16 +178,13 @@ pub fn run_raw(
         let found = resolve(target, environment, Acceptance::ToLookAt(talk));
         let bytes = found.and_then(|target| {
             target.warn(talk);
-            let options = protocol.options(&target, Options::default())?;
-            if let Some(document) = target
-                .protocol
-                .document_status(&target, &options, environment)
-            {
+            let options = options.of(&target, Options::default())?;
+            if let Some(document) = target.document_status(&options, environment) {
                 return document;
             }
             let not_read =
                 |why: &dyn Display| format!("{} was not read: {why}", escaped_path(&target.path()));
-            if target.protocol.without_record().is_some() {
+            if !target.has_record() {
                 return Err(Error::usage(not_read(
                     &"this lock has no record, and its file no content",
                 )));

@@ -10,12 +10,12 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::claim::{attendant::Stopped, command::Command, signals::Signals};
+use crate::cli::targets::file::{Backups, Checked, OnFile, tell};
 use crate::error::{Code, End, Error, Replaced};
 use crate::files::{
     entry::Beside, entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy,
 };
 use crate::output::{Common, answers::conclude};
-use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
 use crate::protocol::{file::nested, file::open::LockFile};
 use crate::settings::{self, either, environment::Environment};
 use filter::{Filter, Input};

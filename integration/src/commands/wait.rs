@@ -11,10 +11,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::protocol::ProtocolKind;
 use crate::claim::{fleet::has_joined, gate, patience::Patience, signals::Signals, target::Target};
+use crate::cli::targets::LookArgs;
 use crate::error::{End, Error, Replaced};
 use crate::output::{Common, answers::conclude};
-use crate::protocol::{Acceptance, LookArgs, resolve};
+use crate::protocol::{Acceptance, resolve};
 use crate::settings::{audit, either, environment::Environment, wait::Wait};
 use crate::{ground::Ground, words};
 
@@ -59,14 +61,14 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<
     // What it waits for is the lock of this machine alone.
     let options = Options {
         has_fleet_right: true,
-        ..typed.protocol.options(&target, Options::default())?
+        ..typed.protocol.look().of(&target, Options::default())?
     };
     let wait = match limit {
         Some(Duration::ZERO) => Wait::No,
         Some(limit) => Wait::UpTo(limit),
-        None => target.protocol.rules().default_wait,
+        None => target.rules().default_wait,
     };
-    if let Some(kernel) = target.protocol.without_record() {
+    if let ProtocolKind::Kernel(kernel) = target.rules().kind {
         let waited = kernel.wait(&target, wait, environment, talk)?;
         talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
         return Ok(answer(&target, waited, false));
@@ -98,7 +100,6 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<
     if let Some(removed) = &removed {
         trail.removed(removed);
         target
-            .protocol
             .removed(removed)
             .iter()
             .for_each(|words| talk.say(words));

@@ -8,10 +8,10 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::claim::{attendant::Stopped, event::wait_for, signals::Signals};
+use crate::cli::targets::file::{Backups, Checked, OnFile, tell};
 use crate::error::{End, Error, Replaced};
 use crate::files::{entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy};
 use crate::output::{Common, answers::conclude};
-use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
 use crate::settings::environment::Environment;
 
 /// The longest pause between two looks for signals while it reads.

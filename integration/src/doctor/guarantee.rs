@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{results::TrialResult, results::TrialResults, table::TrialKey as Key};
+use crate::claim::protocol::ProtocolKind;
 use crate::claim::target::Target;
 
 /// Whether a promise holds.
@@ -87,15 +88,15 @@ pub struct LockKind {
 impl LockKind {
     pub fn of(target: &Target) -> Self {
         let dialect = target.place.dialect();
-        let keeps = match target.protocol.without_record() {
-            Some(_) => Keeps::Kernel,
-            None if dialect.is_judged_by_time() => Keeps::Heartbeats {
+        let keeps = match target.rules().kind {
+            ProtocolKind::Kernel(_) => Keeps::Kernel,
+            ProtocolKind::Record if dialect.is_judged_by_time() => Keeps::Heartbeats {
                 goes_by_itself: dialect.stale_goes_by_itself(),
             },
-            None => Keeps::Process,
+            ProtocolKind::Record => Keeps::Process,
         };
         Self {
-            has_cycles: target.protocol.rules().has_cycles,
+            has_cycles: target.rules().has_cycles,
             keeps,
         }
     }

@@ -66,10 +66,7 @@ impl Checked {
     }
 
     fn message(&self) -> String {
-        message(
-            &self.decision,
-            self.target.protocol.rules().speaks_of_databases,
-        )
+        message(&self.decision, self.target.rules().speaks_of_databases)
     }
 
     pub fn json(&self, explain: bool) -> Value {

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::gate::{GateSeen, Shut};
 use super::situation::{self, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, millis};
+use crate::protocol::protocol;
 use crate::words::{self, counted, kind_words, with_comment};
 use crate::{claim::target::Target, output::Fact};
 
@@ -49,7 +50,7 @@ impl Explanation {
                 .zip(look.facts.as_ref())
                 .and_then(|(record, facts)| {
                     let is_gate_shut = gate.is_shut();
-                    target.protocol.explain(&Inspected {
+                    protocol(target.scheme).explain(&Inspected {
                         look,
                         record,
                         facts,
@@ -67,7 +68,7 @@ impl Explanation {
             facts,
             holder_is,
         } = explained.unwrap_or_else(|| {
-            let data = target.protocol.not_a_lock(look, target);
+            let data = target.not_a_lock(look);
             let situation = Situation::of(look, data.as_ref(), now);
             situation::explain(situation, (look, target, now), data, &gate)
         });
@@ -85,7 +86,7 @@ impl Explanation {
         all.push(Fact::text("why", why.clone()));
         all.extend(look.record.as_ref().and_then(about));
         all.extend(facts);
-        if let Some(other) = target.protocol.not_in(target) {
+        if let Some(other) = target.not_in() {
             let dir = escaped_path(target.dir());
             all.push(Fact::text(
                 "directory",

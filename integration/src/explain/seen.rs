@@ -43,7 +43,7 @@ impl Seen {
 
     /// For how long a holder that sends heartbeats has said nothing.
     fn silence(&self) -> Option<Duration> {
-        self.target.protocol.silence(&self.look)
+        self.target.silence(&self.look)
     }
 
     /// One element of `data` in the JSON contract.
@@ -54,10 +54,7 @@ impl Seen {
             record,
             ..
         } = &self.look;
-        let message = message(
-            &self.decision(),
-            self.target.protocol.rules().speaks_of_databases,
-        );
+        let message = message(&self.decision(), self.target.rules().speaks_of_databases);
         let explained = (explanation.json(), explanation.next.as_str());
         let held = record
             .as_ref()
@@ -136,7 +133,7 @@ impl Seen {
             }
             (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
             (Verdict::Unreadable(_), _) => {
-                let then = self.target.protocol.rules().then_unreadable;
+                let then = self.target.rules().then_unreadable;
                 format!("{word}: {} ({reason}); {then}", self.look.detail())
             }
             (Verdict::Free, _) if self.look.no_record.is_some() => {

@@ -117,7 +117,7 @@ pub fn explain(
 }
 
 fn of_free(target: &Target, gate: &Shut) -> (String, NextCommand) {
-    let claim = Part::Words(target.protocol.options_of_claim(None));
+    let claim = Part::Words(target.options_of_claim(None));
     let hold = to_type("beadlock hold {} {} -- CMD", &[target.part(), claim]);
     match gate.orphaned() {
         Some(orphaned) => {
@@ -154,7 +154,7 @@ fn of_data(data: NotALock, target: &Target) -> (String, NextCommand) {
         "locks the file itself; for a lock file beside it: {}",
         to_type("{}", &[lock])
     );
-    let claim = Part::Words(target.protocol.options_of_claim(None));
+    let claim = Part::Words(target.options_of_claim(None));
     (
         data.words,
         (
@@ -188,7 +188,7 @@ fn of_content(
     match situation {
         Situation::Empty { fresh: true } => being_written("the file is empty"),
         Situation::Malformed { fresh: true } => being_written("it is no lock record"),
-        Situation::Empty { fresh: false } => match target.protocol.why_empty(look) {
+        Situation::Empty { fresh: false } => match target.why_empty(look) {
             Some(why) => (
                 format!("the file is empty: {why}"),
                 (malformed, "if nobody uses it".to_owned()),

@@ -33,7 +33,7 @@ impl Reminder {
 
     fn begin(target: &Target, cwd: PathBuf, talk: &Talk) -> Option<Receiver<String>> {
         let voice = talk.voice()?;
-        if !target.protocol.rules().may_be_committed {
+        if !target.rules().may_be_committed {
             return None;
         }
         let tree = WorkTree::around(target.dir()).filter(WorkTree::is_ours)?;

@@ -141,7 +141,7 @@ fn explain(seen: &Seen, machine: &Machine) -> Explanation {
 
 /// Many a file is called as a lock is.
 fn is_there(Seen { target, look }: &Seen) -> bool {
-    target.protocol.is_its_lock(look) || look.side_file
+    target.is_its_lock(look) || look.side_file
 }
 
 /// The locks at paths, each once: many a file has such a name, and only a record makes it a lock.

@@ -67,12 +67,8 @@ pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Targ
 
 /// The lock that was meant by `found`: where it is a plain directory, and a lock of the directory lies there, that one.
 pub fn meant(found: Target, around: &database::Environment) -> Target {
-    let lies_there = |own: &Target| {
-        own.protocol
-            .is_its_lock(&look(&own.place, &Options::default()))
-    };
+    let lies_there = |own: &Target| own.is_its_lock(&look(&own.place, &Options::default()));
     let own = found
-        .protocol
         .rules()
         .has_cycles
         .then(|| in_directory(found.dir(), around).ok())

@@ -1,46 +1,38 @@
-//! The protocols: everything that differs between the kinds of lock, one folder each. This page is the only place that
-//! lists them; it delegates to the folders.
+//! The protocols: everything that differs between the kinds of lock, one folder each. This page and `words` list them,
+//! and delegate to the folders.
 
-mod arguments;
 pub mod beads;
 pub mod file;
-pub mod help;
 pub mod listing;
 pub mod lock;
+mod look_options;
 pub mod memory;
 pub mod named_claim;
 mod process;
 mod resolve;
 pub mod tower;
+mod words;
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use beadlock_core::database::{Directories, Suggest};
-use beadlock_core::{dialect::Record, target::Scheme};
-use beads::any_directory_is_for_databases;
-use help::{Offered, ProtocolHelp};
+use beadlock_core::dialect::{Record, facts::Facts};
+use beadlock_core::{Options, Verdict};
+use beadlock_core::{look::Look, take::Held, target::Scheme};
 
-use crate::claim::protocol::{MakeRecord, Protocol};
-use crate::claim::record_claim::{ClaimOrder, RecordClaim};
+use crate::claim::protocol::{NotALock, Protocol, ProtocolKind, ProtocolRules};
 use crate::claim::target::{Target, prefixed};
-use crate::output::refuse_lock_file;
-use crate::{
-    claim::kernel_claim::KernelClaim, claim::nested, claim::session_claim::SessionClaim,
-    error::Error, output::trail::Trail, settings::Claim, settings::arguments::ClaimArgs,
-    settings::environment::Environment, settings::labels::Labels,
-};
+use crate::output::{talk::Talk, trail::DocumentEvents};
+use crate::{claim::lease::Limits, error::Error, settings::environment::Environment, words::Part};
 
-pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
-pub use beads::{Acceptance, target as of_database};
-pub use process::claim_words as process_words;
+pub use beads::{Acceptance, any_directory_is_for_databases, target as of_database};
+pub use look_options::LookOptions;
 pub use resolve::{Unfound, answers_for, answers_for_intent, exact, resolve, root, unresolved};
-pub use tower::options::HEADING as NAMED_LOCKS;
 
 pub type Found = Result<Target, Unfound>;
 
-/// The folder of a protocol: its rules and words, and how its targets are found and claimed.
+/// The folder of a protocol: how its targets are found, beside what it answers as a [`Protocol`].
 pub trait Folder: Protocol {
     /// The target that `rest`, which stands behind the colon, names.
     fn find(&self, rest: &Path, environment: &Environment, acceptance: Acceptance<'_>) -> Found;
@@ -52,29 +44,6 @@ pub trait Folder: Protocol {
     fn by_letters(&self, rest: &Path, environment: &Environment) -> (PathBuf, PathBuf) {
         let at = environment.of_database().cwd.join(rest);
         (at.clone(), at)
-    }
-
-    /// What `beadlock help` says of it. The default has only its name.
-    fn help(&self) -> ProtocolHelp {
-        ProtocolHelp {
-            about: self.rules().kind,
-            ..ProtocolHelp::default()
-        }
-    }
-
-    /// What a shell offers behind the colon.
-    fn offered(&self) -> Offered {
-        Offered::Directories
-    }
-
-    /// What a claim of `target` says.
-    fn intended(
-        &self,
-        target: Target,
-        _typed: &Args,
-        _environment: &Environment,
-    ) -> Result<Intended, Error> {
-        Ok(Intended::Claim(target.into(), process::claim_words()))
     }
 }
 
@@ -89,49 +58,208 @@ pub fn folder(scheme: Scheme) -> &'static dyn Folder {
     }
 }
 
-fn folder_of(target: &Target) -> &'static dyn Folder {
-    let prefix = target.protocol.prefix().as_bytes();
-    folder(Scheme::split(prefix).map_or(Scheme::Beads, |(scheme, _)| scheme))
+/// What several protocols answer in their own way.
+pub fn protocol(scheme: Scheme) -> &'static dyn Protocol {
+    folder(scheme)
 }
 
-pub enum Intended {
-    /// Nothing: by its mode, or for want of a name; the sentence that warns of it.
-    Nothing(Option<&'static str>),
-    Claim(Box<Target>, ClaimWords),
+/// What is fixed about a protocol.
+pub fn rules(scheme: Scheme) -> &'static ProtocolRules {
+    match scheme {
+        Scheme::Beads => &beads::RULES,
+        Scheme::Lock => &lock::RULES,
+        Scheme::Tower => &tower::RULES,
+        Scheme::Memory => &memory::RULES,
+        Scheme::File => &file::RULES,
+    }
 }
 
-pub struct ClaimWords {
-    /// The name of the holder; `None`: the command's, or what `--holder` says.
-    pub holder: Option<String>,
-    /// The id of the claim; `None`: a random one.
-    pub id: Option<String>,
-    /// How a lock without a record is shared.
-    pub mode: file::Mode,
-    make: MakeWords,
+/// The error, with exit 2, of an option that means something to the protocol `owner` alone, and was typed for `target`.
+pub fn option_of(option: &str, owner: Scheme, target: &str) -> Error {
+    let locks = rules(owner).locks;
+    Error::usage(format!(
+        "{option} is for {locks}, and the target is {target}; leave it out"
+    ))
 }
 
-/// The claimer, and what the record is to say of that.
-pub struct Claimant {
-    pub holder: String,
-    pub id: String,
-    pub labels: Labels,
-}
+/// What the protocol of a target says of it. Where one protocol alone has an answer, the others are listed beside it:
+/// whoever adds a protocol is asked for each.
+impl Target {
+    /// What is fixed about its protocol.
+    pub fn rules(&self) -> &'static ProtocolRules {
+        rules(self.scheme)
+    }
 
-type MakeWords = Box<dyn Fn(&Claimant, u32) -> Result<Record, Error>>;
+    /// Its lock is a file with a record; else the kernel keeps it.
+    pub fn has_record(&self) -> bool {
+        matches!(self.rules().kind, ProtocolKind::Record)
+    }
 
-impl ClaimWords {
-    pub fn new(make: impl Fn(&Claimant, u32) -> Result<Record, Error> + 'static) -> Self {
-        Self {
-            holder: None,
-            id: None,
-            mode: file::Mode::Exclusive,
-            make: Box::new(make),
+    /// The words that name it in a command.
+    pub fn part(&self) -> Part<'static> {
+        protocol(self.scheme).part(self)
+    }
+
+    /// Where the lock itself lies, with its scheme: `beads:/home/ann/shop/.beads`.
+    pub fn absolute(&self) -> OsString {
+        protocol(self.scheme).absolute(self)
+    }
+
+    /// The lock is that of the process `pid`, proved by more than the number.
+    pub fn is_held_by(&self, look: &Look, pid: i32) -> bool {
+        protocol(self.scheme).is_held_by(look, pid)
+    }
+
+    /// The times of the lease that keeps a lock of it valid; `None`: it needs none.
+    pub fn lease(&self, held: &Held) -> Option<Limits> {
+        protocol(self.scheme).lease(held)
+    }
+
+    /// How long a lock of it is not stale yet, by time alone.
+    pub fn fresh_for(
+        &self,
+        record: &Record,
+        facts: Option<&Facts>,
+        options: &Options,
+    ) -> Option<Duration> {
+        protocol(self.scheme).fresh_for(record, facts, options)
+    }
+
+    /// Whether a guard of a Rust program can hold its lock; the error says why not.
+    pub fn for_a_guard(&self) -> Result<(), String> {
+        protocol(self.scheme).for_a_guard(self)
+    }
+
+    /// The lock file.
+    pub fn path(&self) -> PathBuf {
+        match self.scheme {
+            Scheme::File => file::lock_file(self),
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::Memory => self.place.path(),
         }
     }
 
-    pub fn of(self, holder: String, id: String, labels: Labels) -> MakeRecord<'static> {
-        let claimant = Claimant { holder, id, labels };
-        Box::new(move |pid| (self.make)(&claimant, pid))
+    /// The files that a report or an audit trail must not be written to.
+    pub fn own_files(&self) -> Vec<PathBuf> {
+        match self.scheme {
+            Scheme::File => file::own_files(self),
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::Memory => vec![self.path()],
+        }
+    }
+
+    /// Makes what a claim needs to exist; returns what is to be said of that.
+    pub fn make_directory(&self, environment: &Environment) -> Result<Option<String>, Error> {
+        match self.scheme {
+            Scheme::Tower => tower::make_directory(self, environment),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => Ok(None),
+        }
+    }
+
+    /// The directory that the protocol's document names, where the target lies in another one. A lock in one directory
+    /// keeps nobody out who looks in the other.
+    pub fn not_in(&self) -> Option<&'static str> {
+        match self.scheme {
+            Scheme::Tower => tower::not_in(self),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+        }
+    }
+
+    /// What is to be known of its directory before its lock is trusted.
+    pub fn warnings(&self) -> Vec<String> {
+        match self.scheme {
+            Scheme::Tower => tower::lock_dir::warnings(self.dir()),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => Vec::new(),
+        }
+    }
+
+    /// The variable, and its value, without which [`Target::exported`] does not lead to it.
+    pub fn exported_besides(&self, environment: &Environment) -> Option<(&'static str, PathBuf)> {
+        match self.scheme {
+            Scheme::Tower => tower::exported_besides(self, environment),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+        }
+    }
+
+    /// What the claim `id` is called in the list of the claims that a process runs in.
+    pub fn name_of_claim(&self, id: &str) -> String {
+        match self.scheme {
+            Scheme::Tower => tower::name_of_claim(id, self),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => id.to_owned(),
+        }
+    }
+
+    /// The events that its document wants written down for the claim `id`, in `file` or where the document says.
+    pub fn events<'a>(
+        &self,
+        file: Option<&Path>,
+        id: &str,
+        talk: &'a Talk,
+    ) -> Option<Box<dyn DocumentEvents + 'a>> {
+        match self.scheme {
+            Scheme::Tower => Some(tower::events(file, id, self, talk)),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+        }
+    }
+
+    /// The options that a claim must have besides, as `status` says them.
+    pub fn options_of_claim(&self, record: Option<&Record>) -> Vec<OsString> {
+        match self.scheme {
+            Scheme::Tower => tower::options_of_claim(record),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => Vec::new(),
+        }
+    }
+
+    /// The id of the lock that the process `pid` has already, where the protocol lets it in once more.
+    pub fn reentered(&self, pid: i32, options: &Options) -> Option<String> {
+        match self.scheme {
+            Scheme::Memory => memory::of_same_process(self, pid, options),
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => None,
+        }
+    }
+
+    /// Which lock file there is for it: many a file has such a name.
+    pub fn is_its_lock(&self, look: &Look) -> bool {
+        match self.scheme {
+            Scheme::Memory => memory::is_its_lock(look),
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => {
+                look.verdict != Verdict::Free
+            }
+        }
+    }
+
+    /// The status as its document has it, in place of the lock file's bytes.
+    pub fn document_status(
+        &self,
+        options: &Options,
+        environment: &Environment,
+    ) -> Option<Result<Vec<u8>, Error>> {
+        match self.scheme {
+            Scheme::Memory => Some(memory::status::document(self, options, environment)),
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => None,
+        }
+    }
+
+    /// What lies in the place of the lock and is somebody's data.
+    pub fn not_a_lock(&self, look: &Look) -> Option<NotALock> {
+        match self.scheme {
+            Scheme::Lock => lock::not_a_lock(look, self),
+            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File => None,
+        }
+    }
+
+    /// Why an empty file may lie in the place of the lock, where that is one.
+    pub fn why_empty(&self, look: &Look) -> Option<&'static str> {
+        match self.scheme {
+            Scheme::Lock => lock::why_empty(look),
+            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File => None,
+        }
+    }
+
+    /// What cannot be understood there may be somebody's data, and not a lock.
+    pub fn may_be_data(&self, look: &Look) -> bool {
+        match self.scheme {
+            Scheme::Lock => lock::may_be_data(look),
+            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File => false,
+        }
     }
 }
 
@@ -143,221 +271,4 @@ pub fn directory(dir: &Path) -> OsString {
 /// The lock file at `path`, by the rule of a database's lock.
 pub fn lock_at(path: &Path, environment: &Environment) -> Result<Target, Error> {
     Ok(lock::target(path, &environment.of_database().cwd)?)
-}
-
-/// What a command line claims: the target, or else what is found; `None`: the lock that an intent names. `besides` are
-/// more options. Makes nothing, so that a command line that is refused leaves nothing behind.
-pub fn target_of_claim(
-    named: Option<&OsStr>,
-    (typed, claim): (&Args, &ClaimArgs),
-    (holder, besides): (Option<&String>, &[&'static str]),
-    environment: &Environment,
-) -> Result<Option<Target>, Error> {
-    let targets = targets_of_claim(named, &[], (typed, claim), (holder, besides), environment)?;
-    Ok(targets.into_iter().next().flatten())
-}
-
-/// The same for several targets: the first, and those of `and`. What was typed must mean something to one of them.
-pub fn targets_of_claim(
-    named: Option<&OsStr>,
-    and: &[OsString],
-    (typed, claim): (&Args, &ClaimArgs),
-    (holder, besides): (Option<&String>, &[&'static str]),
-    environment: &Environment,
-) -> Result<Vec<Option<Target>>, Error> {
-    let mut given = [typed.given().as_slice(), besides].concat();
-    given.extend(arguments::given([
-        ("--holder", holder.is_some()),
-        ("--holder-version", claim.holder_version.is_some()),
-        ("--about", claim.about.is_some()),
-        ("--drain", claim.drain.is_some()),
-        ("--reap-proven-dead", claim.reap_proven_dead),
-    ]));
-    let named = [named]
-        .into_iter()
-        .chain(and.iter().map(|target| Some(target.as_os_str())));
-    // Where others are typed, too, it is for the databases among them.
-    let is_for = |named: Option<&OsStr>| {
-        let scheme = |named: &OsStr| {
-            Scheme::split(named.as_bytes()).map_or(Scheme::Beads, |(scheme, _)| scheme)
-        };
-        and.is_empty() || named.is_none_or(|named| folder(scheme(named)).rules().has_cycles)
-    };
-    let find = |named: Option<&OsStr>| {
-        let directories = if is_for(named) {
-            claim.directories()
-        } else {
-            Directories::any(false)
-        };
-        find_to_claim(named, typed, directories, environment)
-    };
-    let targets = named.clone().map(find).collect::<Result<Vec<_>, _>>()?;
-    let protocols: Vec<(&dyn Protocol, &str)> = targets
-        .iter()
-        .map(|target| match target {
-            Some(target) => (target.protocol, target.given.as_str()),
-            None => (&tower::Tower as &dyn Protocol, OF_INTENT),
-        })
-        .collect();
-    if let (Directories::Any, Some((_, shown)), false) = (
-        claim.directories(),
-        protocols.first(),
-        named.into_iter().any(is_for),
-    ) {
-        return Err(any_directory_is_for_databases(shown));
-    }
-    for option in &given {
-        let refused = protocols
-            .iter()
-            .map(|(protocol, shown)| refuse_options(*protocol, shown, &[option]));
-        // The first one's words, where no target understands it.
-        refused
-            .reduce(|first, next| first.or_else(|error| next.map_err(|_| error)))
-            .unwrap_or(Ok(()))?;
-    }
-    Ok(targets)
-}
-
-/// How the lock is called that an intent names.
-const OF_INTENT: &str = "that of --intent";
-
-/// `None`: the lock that an intent names.
-fn find_to_claim(
-    named: Option<&OsStr>,
-    typed: &Args,
-    directories: Directories,
-    environment: &Environment,
-) -> Result<Option<Target>, Error> {
-    if named.is_none() && typed.files().is_some() {
-        if directories == Directories::Any {
-            return Err(any_directory_is_for_databases(OF_INTENT));
-        }
-        answers_for_intent(environment)?;
-        return Ok(None);
-    }
-    let target = resolve(
-        named,
-        environment,
-        Acceptance::ToClaim(directories, Suggest::PathOrScheme),
-    )?;
-    target.refuse_tracked()?;
-    Ok(Some(target))
-}
-
-/// What a claim of this target says. Makes the target's directory where an option asks for that.
-pub fn intended(
-    target: Option<Target>,
-    typed: &Args,
-    environment: &Environment,
-) -> Result<Intended, Error> {
-    match target {
-        Some(target) => folder_of(&target).intended(target, typed, environment),
-        None => tower::fields::intended(None, &typed.tower, environment),
-    }
-}
-
-pub fn session_claim<'a>(
-    target: Target,
-    words: ClaimWords,
-    (holder, id, outer): (String, String, Option<String>),
-    settings: &Claim,
-    trail: &'a Trail<'a>,
-    environment: &'a Environment,
-) -> Result<Box<dyn SessionClaim + 'a>, Error> {
-    let (wait, drain) = settings.patience(target.protocol.rules().default_wait);
-    if let Some(kernel) = target.protocol.without_record() {
-        return Ok(Box::new(KernelClaim::new(
-            (target, kernel),
-            words.mode,
-            wait,
-            trail,
-            environment,
-        )?));
-    }
-    nested::refuse_inside_a_cycle(&target, environment)
-        .inspect_err(|error| trail.blocked(error, &target.place))?;
-    let says = words.of(holder.clone(), id.clone(), settings.labels.clone());
-    let options = settings.options;
-    let order = ClaimOrder {
-        target,
-        holder,
-        id,
-        says,
-        wait,
-        drain,
-        options,
-        trail,
-        environment,
-    };
-    Ok(Box::new(RecordClaim::new(order, outer)))
-}
-
-/// Refuses what was typed and does nothing for this protocol: a user that types an option relies on it.
-pub fn refuse_options(
-    protocol: &dyn Protocol,
-    target: &str,
-    given: &[&'static str],
-) -> Result<(), Error> {
-    for option in given
-        .iter()
-        .filter(|option| !protocol.rules().options.contains(option))
-    {
-        let mut folders = Scheme::ALL.into_iter().map(folder);
-        if let Some(owner) = folders.find(|folder| folder.rules().options.contains(option)) {
-            let kind = owner.rules().kind;
-            return Err(Error::usage(format!(
-                "{option} is for {kind}, and the target is {target}; leave it out"
-            )));
-        }
-        if let Some(why) = protocol.ignores(option) {
-            return Err(Error::usage(format!(
-                "{option} means nothing to {}; {why}",
-                protocol.rules().kind
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses a report that is the lock of the target. A target that is not found has no lock: that is said elsewhere.
-pub fn refuse_report(
-    file: Option<&Path>,
-    target: Option<&OsStr>,
-    environment: &Environment,
-) -> Result<(), Error> {
-    let Some(path) = file else { return Ok(()) };
-    let locks: Vec<PathBuf> = match resolve(target, environment, Acceptance::Any) {
-        // Its file system does not answer: that is said elsewhere, too.
-        Err(_) if !environment.remote().may_touch(path) => return Ok(()),
-        Ok(found) => found.protocol.own_files(&found),
-        Err(_) => Vec::new(),
-    };
-    refuse_lock_file("--report", file, &locks)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_option_of_a_protocol_is_refused_with_the_others() {
-        for owner in Scheme::ALL.map(folder) {
-            for option in owner.rules().options {
-                for other in Scheme::ALL.map(folder) {
-                    let refused = refuse_options(other, "x", &[option]);
-                    let understands = other.rules().options.contains(option);
-                    assert_eq!(refused.is_ok(), understands, "{option} {other:?}");
-                    let words = refused
-                        .map_err(|error| error.to_string())
-                        .err()
-                        .unwrap_or_default();
-                    let wanted = format!(
-                        "{option} is for {}, and the target is x",
-                        owner.rules().kind
-                    );
-                    assert!(understands || words.starts_with(&wanted), "{words}");
-                }
-            }
-        }
-    }
 }

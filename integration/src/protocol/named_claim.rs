@@ -17,7 +17,7 @@ use beadlock_core::{
 
 use super::{Acceptance, resolve};
 use crate::claim::nested::{self, NESTED};
-use crate::claim::target::Target;
+use crate::claim::{protocol::ProtocolKind, target::Target};
 use crate::error::{Code, Error};
 use crate::settings::environment::Environment;
 use crate::words::{Part, to_type};
@@ -57,9 +57,9 @@ enum Cause {
 /// The claim `id` of `target` is there, and its holder is not known to be dead. Takes 100 ms when not.
 pub fn stands(id: &str, target: &Target) -> bool {
     let id = id.strip_prefix(NESTED).unwrap_or(id);
-    match target.protocol.without_record() {
-        Some(kernel) => kernel.stands(target, id),
-        None => nested::stands(id, target),
+    match target.rules().kind {
+        ProtocolKind::Kernel(kernel) => kernel.stands(target, id),
+        ProtocolKind::Record => nested::stands(id, target),
     }
 }
 
@@ -71,7 +71,7 @@ impl LostClaim {
         if stands(id, target) {
             return None;
         }
-        if target.protocol.without_record().is_some() {
+        if !target.has_record() {
             return Some(Self::with(id, target, Cause::Unlocked, environment));
         }
         let there = look(&target.place, &Options::default());

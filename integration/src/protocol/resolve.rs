@@ -9,7 +9,7 @@ use beadlock_core::database::{Database, NoDatabase};
 use beadlock_core::target::{Scheme, Target as Parsed};
 
 use super::beads::{self, Acceptance, any_directory_is_for_databases};
-use super::{folder, tower::lock_dir};
+use super::{folder, rules, tower::lock_dir};
 use crate::claim::protocol::ProtocolRules;
 use crate::claim::target::{Target, not_found};
 use crate::settings::environment::{Environment, unquoted_target};
@@ -107,9 +107,8 @@ impl Unresolved {
         if scheme == Scheme::Beads {
             return Self::of_beads(&rest, environment, mounts);
         }
-        let protocol = folder(scheme);
-        let (lock, at) = protocol.by_letters(&rest, environment);
-        let given = format!("{}{}", protocol.prefix(), escaped_path(&rest));
+        let (lock, at) = folder(scheme).by_letters(&rest, environment);
+        let given = format!("{}{}", scheme.prefix(), escaped_path(&rest));
         let lookups = mounts
             .on_the_way(&at)
             .map(|_| Lookup::Path(at.clone().into()))
@@ -119,7 +118,7 @@ impl Unresolved {
             default_wait: wait,
             speaks_of_databases,
             ..
-        } = protocol.rules();
+        } = *rules(scheme);
         Self {
             name: given.clone(),
             given,

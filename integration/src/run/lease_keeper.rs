@@ -36,6 +36,7 @@ use crate::claim::event::{failed_to, wait_for};
 use crate::claim::keeping::{Guard, Keeping};
 use crate::claim::leaving::{Enders, Leaving, Left, Why};
 use crate::claim::loss::{EndedWatch, Loss, WatchStart};
+use crate::claim::protocol::ProtocolKind;
 use crate::error::{Code, Error, Exit};
 use crate::{
     claim::attendant::Attending, claim::kernel_lock::KernelLock,
@@ -295,7 +296,9 @@ impl Lease {
             KeptLease::Record { id, .. } => Some(Self::Record(Box::new(adopt_record(target, id)?))),
             KeptLease::Kernel { mode } => {
                 let shared = io::stderr().as_fd().try_clone_to_owned().ok()?;
-                let kernel = target.protocol.without_record()?;
+                let ProtocolKind::Kernel(kernel) = target.rules().kind else {
+                    return None;
+                };
                 kernel
                     .adopt(target, *mode, File::from(shared))
                     .map(Self::Kernel)
@@ -328,7 +331,7 @@ fn adopt_record(target: &Target, id: &str) -> Option<Held> {
 
 /// `None`: it could not begin, or its end is not to be had.
 fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>) -> Option<Exit> {
-    let lease = target.protocol.lease(&held);
+    let lease = target.lease(&held);
     let keeping = Keeping::begin(held, lease, WatchStart::AtOnce).ok()?;
     let mut guard = keeping.guard(trail);
     let (lost, why) = vigil.keep(&mut guard);

@@ -401,7 +401,7 @@ impl Stage<'_, '_> {
         steps.rollback.as_ref()?;
         let targets = || self.claims.iter().map(|claim| claim.target());
         let of_steps = targets()
-            .find(|target| target.protocol.rules().has_steps)
+            .find(|target| target.rules().has_steps)
             .or_else(|| targets().next());
         let given = of_steps
             .map(|target| target.given.clone())

@@ -6,6 +6,7 @@ use beadlock_base::duration;
 use beadlock_core::database::Directories;
 use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 
+use super::labels::Labels;
 use crate::{error::Replaced, output::talk::Color, settings::environment::boolean};
 
 /// Where `--help` puts what every command takes.
@@ -98,6 +99,14 @@ impl ClaimArgs {
     /// Which directories are taken for databases.
     pub fn directories(&self) -> Directories {
         Directories::any(self.any_directory)
+    }
+
+    /// What the record is to say of the holder beside its name, as far as it was typed.
+    pub fn labels(&self) -> Labels {
+        Labels {
+            version: self.holder_version.clone(),
+            about: self.about.clone(),
+        }
     }
 
     /// The exit codes that are wanted in place of ours.

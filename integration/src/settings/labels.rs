@@ -3,7 +3,7 @@
 use beadlock_base::escape::escaped;
 use beadlock_core::dialect::holder_name_is_fit;
 
-use super::{arguments::ClaimArgs, environment::Environment};
+use super::environment::Environment;
 use crate::error::Error;
 use crate::words::{LONGEST_ADDRESS, is_address};
 
@@ -17,16 +17,13 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// What was typed, else what the variables say. An error has exit 2, and names the option or the variable.
-    pub fn resolve(typed: &ClaimArgs, environment: &Environment) -> Result<Self, Error> {
-        let labels = Self {
-            version: typed.holder_version.clone(),
-            about: typed.about.clone(),
-        };
-        labels.check()?;
+    /// The labels that were typed, each else as its variable says. An error has exit 2, and names the option or the
+    /// variable.
+    pub fn or_of(self, environment: &Environment) -> Result<Self, Error> {
+        self.check()?;
         Ok(Self {
-            version: environment.unless(labels.version, "BEADLOCK_HOLDER_VERSION", version)?,
-            about: environment.unless(labels.about, "BEADLOCK_ABOUT", about)?,
+            version: environment.unless(self.version, "BEADLOCK_HOLDER_VERSION", version)?,
+            about: environment.unless(self.about, "BEADLOCK_ABOUT", about)?,
         })
     }
 

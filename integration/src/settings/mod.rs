@@ -121,7 +121,7 @@ impl Claim {
         holder.as_deref().map_or(Ok(()), check_holder)?;
         Ok(Self {
             holder,
-            labels: Labels::resolve(typed, environment)?,
+            labels: typed.labels().or_of(environment)?,
             wait,
             drain: either(typed.drain, "BEADLOCK_DRAIN", environment)?,
             options: Options {
@@ -131,18 +131,6 @@ impl Claim {
             },
             audit: audit(typed.audit.as_deref(), environment),
         })
-    }
-
-    /// The same for a database whose claim in its fleet comes next.
-    #[cfg(feature = "fleet")]
-    pub fn with_fleet_right(self) -> Self {
-        Self {
-            options: Options {
-                has_fleet_right: true,
-                ..self.options
-            },
-            ..self
-        }
     }
 
     /// How long to wait for a holder, `default` where nothing says so, and how long for a running cycle.

@@ -19,7 +19,7 @@ use crate::commands::status::{self, StatusScope};
 use crate::log::parse::time::LogTime;
 use crate::log::tail::LogTail;
 use crate::output::{answers::Answers, talk::Talk};
-use crate::protocol::LookArgs;
+use crate::protocol::LookOptions;
 use crate::settings::environment::Environment;
 
 /// As many directories are looked at in one round.
@@ -135,7 +135,7 @@ fn looks(
             Some(scope) => status::run(
                 std::slice::from_ref(&name),
                 scope,
-                &LookArgs::default(),
+                LookOptions::default(),
                 environment,
                 talk,
             ),

@@ -102,6 +102,7 @@ const INTEGRATION: House = House {
         &["api"],
         &["explain"],
         &["run"],
+        &["targets"],
         &["ignored"],
         &["protocol"],
         &["ground"],

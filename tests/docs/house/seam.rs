@@ -17,12 +17,17 @@ fn protocols() -> impl Iterator<Item = &'static str> {
 }
 
 /// Rooms that are a protocol's folder, or delegate to them.
-const FOLDERS: [&str; 2] = ["checker/core/dialect", "integration/protocol"];
+const FOLDERS: [&str; 3] = [
+    "checker/dialect",
+    "integration/protocol",
+    "integration/cli/targets",
+];
 
-/// Files that may name a protocol: the target's own syntax, what a Rust program uses of one protocol, commands for
-/// files.
-const ALLOWED: [&str; 7] = [
+/// Files that may name a protocol: the target's own syntax, the records of claims to be, what a Rust program uses of one
+/// protocol, commands for files.
+const ALLOWED: [&str; 8] = [
     "checker/core/target",
+    "integration/claim/draft",
     "integration/api/framework",
     "integration/api/file_lock",
     "integration/api/memory_lock",
@@ -33,7 +38,10 @@ const ALLOWED: [&str; 7] = [
 
 /// The enums of the protocols that are written by hand, each after its file. `Dialect` and `Record` are made from the
 /// list in checker/core/src/dialect/mod.rs.
-const ENUMS: [&str; 1] = ["checker/core/target.rs: Scheme"];
+const ENUMS: [&str; 2] = [
+    "checker/target.rs: Scheme",
+    "integration/claim/draft.rs: RecordDraft",
+];
 
 /// An enum with at least two of the protocols for variants.
 #[derive(Debug, PartialEq, Eq)]

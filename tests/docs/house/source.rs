@@ -39,7 +39,7 @@ impl Crate {
             let from = module.room();
             for to in module.paths() {
                 let Some(first) = to.first() else { continue };
-                let target = root.leads_to(first);
+                let target = room_inside(&to).unwrap_or_else(|| root.leads_to(first));
                 if from != target {
                     let place = format!("{} has {}", module.file, to.join("::"));
                     read.arrows
@@ -51,6 +51,15 @@ impl Crate {
         }
         read
     }
+}
+
+/// Folders inside a room that are rooms of their own.
+const INSIDE: [[&str; 2]; 1] = [["cli", "targets"]];
+
+/// The room of a path below such a folder.
+fn room_inside(path: &[String]) -> Option<String> {
+    let is_at = |folder: &&[&str; 2]| path.len() >= 2 && path[..2] == folder[..];
+    Some(INSIDE.iter().find(is_at)?[1].to_owned())
 }
 
 /// A source file.
@@ -81,9 +90,8 @@ impl Module {
     }
 
     fn room(&self) -> String {
-        self.path
-            .first()
-            .cloned()
+        room_inside(&self.path)
+            .or_else(|| self.path.first().cloned())
             .unwrap_or_else(|| "lib".to_owned())
     }
 

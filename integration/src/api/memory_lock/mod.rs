@@ -38,12 +38,13 @@ use beadlock_core::{facts::random_id, look::look};
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::{
-    asking::Asking, claiming::Claiming, keeping::Keeping, loss::WatchStart, nested,
+    asking::Asking, draft::RecordDraft, keeping::Keeping, loss::WatchStart, nested,
+    request::ClaimRequest, request::LockDraft,
 };
 use crate::claim::{release::release, target::Target};
 use crate::error::{Code, Error};
-use crate::protocol::memory::{self, claim::make, claim::words};
-use crate::settings::{environment::Environment, labels::Labels, wait::Wait};
+use crate::protocol::memory::{self, make};
+use crate::settings::{environment::Environment, wait::Wait};
 use here::{DirectoryEntry, Standing};
 
 pub use crate::protocol::memory::{WAIT, status::Status};
@@ -205,22 +206,26 @@ impl MemoryLock {
             .or_else(named)
             .filter(|name| !name.is_empty())
             .unwrap_or(UNKNOWN);
-        let words = words(session.to_owned(), operation.to_owned());
-        let says = &words.of(session.to_owned(), random_id(), Labels::default());
-        let (drain, options) = (wait.drain(None).min(PATIENCE), self.options());
-        let claiming = Claiming {
-            target: &target,
-            pid: std::process::id(),
-            says,
+        let draft = LockDraft::Record(RecordDraft::Memory {
+            operation: operation.to_owned(),
+            about: None,
+        });
+        let request = ClaimRequest {
+            target,
+            holder: session.to_owned(),
+            id: random_id(),
+            outer: None,
+            draft,
             wait,
-            drain,
-            options,
+            drain: wait.drain(None).min(PATIENCE),
+            options: self.options(),
         };
+        let target = &request.target;
         let broken = RefCell::new(Vec::new());
-        let held = claiming.claim(attendant, |removed| {
-            broken.borrow_mut().extend(target.protocol.removed(removed))
+        let held = request.acquire(std::process::id(), attendant, |removed| {
+            broken.borrow_mut().extend(target.removed(removed))
         })?;
-        let (id, lease) = (held.id().to_owned(), target.protocol.lease(&held));
+        let (id, lease) = (held.id().to_owned(), target.lease(&held));
         let keeping = Keeping::begin(held, lease, WatchStart::Later).map_err(|failed| {
             let (held, error) = *failed;
             // It is stale by itself before long.
@@ -228,7 +233,7 @@ impl MemoryLock {
             error
         })?;
         Ok(Guard {
-            standing: turn.stands(Some(keeping), id, target),
+            standing: turn.stands(Some(keeping), id, request.target),
             broken: broken.into_inner(),
         })
     }

@@ -45,11 +45,8 @@ pub fn targets(environment: &Environment, mounts: &Mounts, until: Instant) -> Ve
                 databases.extend(typed(&dir));
             } else if kind.is_file() && listing::is_lock_of_directory(&name) {
                 let target = typed(&dir).and_then(|_| listing::in_directory(&dir, &around).ok());
-                let target = target.filter(|target| {
-                    target
-                        .protocol
-                        .is_its_lock(&look(&target.place, &Options::default()))
-                });
+                let target = target
+                    .filter(|target| target.is_its_lock(&look(&target.place, &Options::default())));
                 locks.extend(target.map(|target| target.given));
             } else if kind.is_file() && listing::may_be_lock_at_path(&name) {
                 let target = typed(&path)

@@ -12,8 +12,10 @@ use clap::ArgMatches;
 use clap_complete::CompletionCandidate;
 
 use super::below;
+use crate::claim::target::Target;
 use crate::cli::help;
-use crate::protocol::{self, Acceptance, folder, help::Offered};
+use crate::cli::targets::{Offered, offered};
+use crate::protocol::{self, Acceptance, folder};
 use crate::settings::environment::Environment;
 use crate::settings::remote::{BEADS, Patience, Remote};
 
@@ -112,7 +114,7 @@ impl Candidates {
     fn of_scheme(&self, scheme: Scheme, rest: &OsStr) -> Vec<CompletionCandidate> {
         let prefix = scheme.prefix();
         let typed = [prefix.as_bytes(), rest.as_bytes()].concat();
-        let found = match folder(scheme).offered() {
+        let found = match offered(scheme) {
             Offered::Names(_) => self.names(scheme),
             offered if self.is_local(split(rest).0) => {
                 let found = paths(&self.cwd, rest, matches!(offered, Offered::Directories));
@@ -128,7 +130,7 @@ impl Candidates {
 
     /// The locks that this protocol has by name.
     fn names(&self, scheme: Scheme) -> Vec<OsString> {
-        let Offered::Names(names) = folder(scheme).offered() else {
+        let Offered::Names(names) = offered(scheme) else {
             return Vec::new();
         };
         let (_, dir) = folder(scheme).by_letters(Path::new(""), &self.environment);
@@ -152,7 +154,7 @@ impl Candidates {
         let target = (!may_hang)
             .then(|| protocol::resolve(named, &self.environment, Acceptance::Any).ok())
             .flatten();
-        if let Some(target) = target.filter(|target| target.protocol.without_record().is_none()) {
+        if let Some(target) = target.filter(Target::has_record) {
             found.extend(
                 look(&target.place, &Options::default())
                     .id

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 
 use super::{COLUMNS, style};
 use crate::cli::Cli;
-use crate::protocol::{folder, help::ProtocolHelp};
+use crate::cli::targets::{self, ProtocolHelp};
 
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{all-args}";
 
@@ -26,7 +26,7 @@ fn name(scheme: Scheme) -> &'static str {
 fn with_options() -> impl Iterator<Item = (Scheme, ProtocolHelp)> {
     let helps = Scheme::ALL
         .into_iter()
-        .map(|scheme| (scheme, folder(scheme).help()));
+        .map(|scheme| (scheme, targets::help(scheme)));
     helps.filter(|(_, help)| !help.heading.is_empty())
 }
 
@@ -37,7 +37,7 @@ pub fn headings_of(words: &[OsString]) -> Vec<&'static str> {
         let target = |word: &OsString| {
             Scheme::split(word.as_bytes()).is_some_and(|(named, _)| named == scheme)
         };
-        let options = folder(scheme).rules().options;
+        let options = targets::options(scheme);
         let option = |word: &OsString| {
             word.to_str()
                 .and_then(|word| word.split('=').next())
@@ -89,7 +89,7 @@ pub fn page(named: &str) -> Option<StyledStr> {
     let scheme = Scheme::ALL
         .into_iter()
         .find(|scheme| name(*scheme) == named)?;
-    let help = folder(scheme).help();
+    let help = targets::help(scheme);
     let examples: Vec<String> = help
         .examples
         .lines()

@@ -7,7 +7,9 @@ use beadlock_core::dialect::LockMode;
 
 use super::Acquiring;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::{kernel_lock::WithoutRecord, report::Report, signals::Signals, target::Target};
+use crate::claim::{
+    kernel_lock::WithoutRecord, report::Report, request::ClaimRequest, signals::Signals,
+};
 use crate::error::{Code, Error};
 use crate::run::lease_keeper::{KeptLease, LeaseKeeper};
 
@@ -15,11 +17,12 @@ impl Acquiring<'_> {
     /// Takes the lock, hands it to a keeper, and prints what names it.
     pub(super) fn without_record(
         &self,
-        target: &Target,
-        kernel: &dyn WithoutRecord,
-        mode: LockMode,
+        request: &ClaimRequest,
+        (kernel, mode): (&dyn WithoutRecord, LockMode),
+        subject: Result<Option<i32>, Error>,
         report: &mut Report,
     ) -> Result<(), Stopped> {
+        let target = &request.target;
         let (talk, given) = (&self.common.talk, &target.given);
         let trail = &target.trail(
             self.settings.audit.as_deref(),
@@ -27,7 +30,7 @@ impl Acquiring<'_> {
             &self.common.request,
             talk,
         )?;
-        let subject = self.subject()?;
+        let subject = subject?;
         self.warn_of_a_wrapper(subject);
         report.target = Some((target.name(), target.path()));
         kernel.note(target, talk);
@@ -37,14 +40,20 @@ impl Acquiring<'_> {
         if let Some((outer, pid)) = kernel.outer(target, mode, self.environment)? {
             return Ok(self.tell_of_outer(target, &outer, pid, report)?);
         }
-        let (wait, _) = self.settings.patience(target.protocol.rules().default_wait);
-        let lock = kernel.take(target, mode, wait, self.environment, &mut attending, trail)?;
+        let lock = kernel.take(
+            target,
+            mode,
+            request.wait,
+            self.environment,
+            &mut attending,
+            trail,
+        )?;
         report.waited = Some(begun.elapsed());
         let Some(file) = lock.file() else {
             return Err(Error::new(Code::Io, "there is no lock to keep").into());
         };
-        let request = self.keeper_request(target, KeptLease::Kernel { mode }, subject);
-        let mut keeper = LeaseKeeper::sharing(self.helpers, file, &request)?;
+        let keeper_request = self.keeper_request(target, KeptLease::Kernel { mode }, subject);
+        let mut keeper = LeaseKeeper::sharing(self.helpers, file, &keeper_request)?;
         keeper.start()?;
         let (pid, id) = (keeper.pid(), lock.id_of(keeper.pid()));
         report.id = Some(id.clone());

@@ -16,24 +16,21 @@ use beadlock_base::{
     duration::{self, shown},
     process::{self, Liveness},
 };
-use beadlock_core::{
-    dialect::StartedAt,
-    facts::{self, random_id},
-};
+use beadlock_core::{dialect::StartedAt, facts};
 use clap::Args;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::{
-    claiming::Claiming, command, fleet, known_process::KnownProcess, leaving::Enders,
-    leaving::Leaving, leaving::Why, nested, protocol::MakeRecord, report, report::Report,
+    command, fleet, known_process::KnownProcess, leaving::Enders, leaving::Leaving, leaving::Why,
+    nested, report, report::Report, request::ClaimRequest, request::LockDraft,
     session_claim::claimed, signals::Signals, target::Target,
 };
+use crate::cli::targets::{self, Claimer, Requested, refuse_report, request, target_of_claim};
 use crate::error::{End, Error, Exit};
 use crate::ignored::Reminder;
 use crate::output::script::{Script, print_all};
 use crate::output::{Common, refuse_lock_file, trail::Trail};
 use crate::protocol::named_claim::UNTIL;
-use crate::protocol::{self, Intended, intended, refuse_report, target_of_claim};
 use crate::run::{
     lease_keeper, lease_keeper::KeptLease, lease_keeper::LeaseKeeper,
     lease_keeper::LeaseKeeperRequest,
@@ -81,7 +78,7 @@ pub struct AcquireArgs {
     #[command(flatten)]
     pub claim: ClaimArgs,
     #[command(flatten)]
-    pub protocol: protocol::Args,
+    pub protocol: targets::Args,
 }
 
 /// The default of `--max-hold`.
@@ -154,9 +151,7 @@ struct Acquiring<'a> {
 
 /// A claim on a lock with a record.
 struct RecordClaim<'a> {
-    target: Target,
-    holder: String,
-    id: String,
+    request: ClaimRequest,
     /// The process that the claim is for; `None`: the keeper's own time.
     subject: Option<i32>,
     trail: &'a Trail<'a>,
@@ -175,43 +170,42 @@ impl Acquiring<'_> {
         let of_claim = (&typed.protocol, &typed.claim);
         let of_options = (typed.holder.as_ref(), &[][..]);
         let target = target_of_claim(typed.target.as_deref(), of_claim, of_options, environment)?;
-        let (target, words) = match intended(target, &typed.protocol, environment)? {
-            Intended::Claim(target, words) => (*target, words),
-            Intended::Nothing(why) => {
+        // Without a process there is no claim, but what is wrong with the target is said first.
+        let subject = self.subject();
+        let process = subject.as_ref().copied().unwrap_or_default();
+        let name = subject::name(process.unwrap_or_else(subject::parent));
+        let claimer = Claimer {
+            settings,
+            name: &name.unwrap_or_else(|| command::holder_name(OsStr::new(""))),
+            environment,
+        };
+        let request = match request(target, &typed.protocol, claimer)? {
+            Requested::Claim(request) => *request,
+            Requested::NoLock(why) => {
                 let why = why.unwrap_or("mode observe takes no lock");
                 let message =
                     format!("{why}: there is nothing to acquire; run the commands without that");
                 return Err(Error::usage(message).into());
             }
         };
-        if let Some(kernel) = target.protocol.without_record() {
-            return self.without_record(&target, kernel, words.mode, report);
+        if let LockDraft::Kernel(kernel, mode) = request.draft {
+            return self.without_record(&request, (kernel, mode), subject, report);
         }
+        let target = &request.target;
         report.target = Some((target.name(), target.path()));
         refuse_lock_file("--report", typed.claim.report.as_deref(), &[&target.path()])?;
-        let subject = self.subject()?;
-        let name = || subject::name(subject.unwrap_or_else(subject::parent));
-        let holder = words
-            .holder
-            .clone()
-            .or_else(|| settings.holder.clone())
-            .or_else(name);
-        let holder = holder.unwrap_or_else(|| command::holder_name(OsStr::new("")));
-        report.holder = Some(holder.clone());
+        let subject = subject?;
+        report.holder = Some(request.holder.clone());
         target.prepare(environment, talk)?;
         target.warn(talk);
-        let id = words.id.clone().unwrap_or_else(random_id);
         let trail = &target.trail(
             settings.audit.as_deref(),
-            (Some(&holder), Some(&id)),
+            (Some(&request.holder), Some(&request.id)),
             &common.request,
             talk,
         )?;
-        let says = words.of(holder.clone(), id.clone(), settings.labels.clone());
         let claim = RecordClaim {
-            target,
-            holder,
-            id,
+            request,
             subject,
             trail,
         };
@@ -219,7 +213,7 @@ impl Acquiring<'_> {
             return Ok(());
         }
         self.warn_of_a_wrapper(subject);
-        self.claim(&claim, &says, report)
+        self.claim(&claim, report)
     }
 
     /// The process that the claim is for; `None`: for a keeper's own time.
@@ -289,19 +283,14 @@ impl Acquiring<'_> {
     /// Tells of a claim that stands under `outer`. A second claim of the same process is refused.
     fn is_nested(&self, claim: &RecordClaim<'_>, report: &mut Report) -> Result<bool, Stopped> {
         let RecordClaim {
-            target,
+            request: ClaimRequest { target, outer, .. },
             subject,
             trail,
-            ..
         } = claim;
         let blocked = |error: &Error| trail.blocked(error, &target.place);
         nested::refuse_inside_a_cycle(target, self.environment).inspect_err(blocked)?;
-        let is_in = || {
-            target
-                .protocol
-                .reentered(target, (*subject)?, &self.settings.options)
-        };
-        let Some(outer) = nested::outer_claim(target, self.environment).or_else(is_in) else {
+        let is_in = || target.reentered((*subject)?, &self.settings.options);
+        let Some(outer) = outer.clone().or_else(is_in) else {
             if let Some(pid) = *subject {
                 subject::refuse_second_claim(target, pid).inspect_err(blocked)?;
             }
@@ -334,22 +323,18 @@ impl Acquiring<'_> {
         self.tell(report, target, &id, pid)
     }
 
-    fn claim(
-        &self,
-        claim: &RecordClaim<'_>,
-        says: &MakeRecord<'_>,
-        report: &mut Report,
-    ) -> Result<(), Stopped> {
+    fn claim(&self, claim: &RecordClaim<'_>, report: &mut Report) -> Result<(), Stopped> {
         let RecordClaim {
-            target,
-            holder,
-            id,
+            request,
             subject,
             trail,
         } = claim;
+        let ClaimRequest {
+            target, holder, id, ..
+        } = request;
         let (talk, subject) = (&self.common.talk, *subject);
         report.id = Some(id.clone());
-        match self.settings.options.has_fleet_right {
+        match request.options.has_fleet_right {
             true => fleet::waive(target, trail)?,
             false => fleet::refuse_joined(target)?,
         }
@@ -375,23 +360,13 @@ impl Acquiring<'_> {
         let pid = subject.or(child).unwrap_or_default();
         let begun = Instant::now();
         let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
-        let (wait, drain) = self.settings.patience(target.protocol.rules().default_wait);
-        let options = self.settings.options;
-        let claiming = Claiming {
-            target,
-            pid: pid.unsigned_abs(),
-            says,
-            wait,
-            drain,
-            options,
-        };
-        let held = claiming.claim_and_tell(&mut attending, trail)?;
+        let held = request.acquire_audited(pid.unsigned_abs(), &mut attending, trail)?;
         if let Err(stopped) = self.hand_over(claim, pid, &mut keeper, &mut attending, begun, report)
         {
             let leaving = Leaving {
                 target,
                 enders: Enders::Owner,
-                patience: drain,
+                patience: request.drain,
                 trail,
                 failure_step: None,
             };
@@ -434,8 +409,13 @@ impl Acquiring<'_> {
         report.waited = Some(begun.elapsed());
         report.pid = Some(pid);
         let talk = &self.common.talk;
-        Reminder::of(&claim.target, self.environment.of_database().cwd, talk).finish(talk);
-        self.tell(report, &claim.target, &claim.id, pid)?;
+        Reminder::of(
+            &claim.request.target,
+            self.environment.of_database().cwd,
+            talk,
+        )
+        .finish(talk);
+        self.tell(report, &claim.request.target, &claim.request.id, pid)?;
         Ok(keeper.take().map_or(Ok(()), LeaseKeeper::leave)?)
     }
 
@@ -446,8 +426,7 @@ impl Acquiring<'_> {
         } else {
             let (script, pid) = (Script::of_stdout(), pid.to_string());
             let besides = target
-                .protocol
-                .exported_besides(target, self.environment)
+                .exported_besides(self.environment)
                 .map(|(variable, path)| (variable, path.into_os_string()));
             let until = || {
                 self.end(None)

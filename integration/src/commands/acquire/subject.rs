@@ -142,7 +142,7 @@ fn program(pid: i32) -> Option<OsString> {
 /// and has the id to export.
 pub fn refuse_second_claim(target: &Target, pid: i32) -> Result<(), Error> {
     let there = look(&target.place, &Options::default());
-    if !target.protocol.is_held_by(&there, pid) {
+    if !target.is_held_by(&there, pid) {
         return Ok(());
     }
     let (lock, record) = (target.path(), there.record.as_ref());

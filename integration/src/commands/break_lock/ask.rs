@@ -68,7 +68,7 @@ pub fn consent(
     attendant: &mut impl Attendant,
 ) -> Result<(), Stopped> {
     let (talk, can_ask) = (&common.talk, is_possible(common));
-    if yes || (!can_ask && !target.protocol.may_be_data(look)) {
+    if yes || (!can_ask && !target.may_be_data(look)) {
         return Ok(());
     }
     if !can_ask {
@@ -84,7 +84,7 @@ pub fn consent(
 /// What it is, and how it begins.
 fn shown(look: &Look, target: &Target) -> String {
     let path = escaped_path(&target.path());
-    let what = match target.protocol.not_a_lock(look, target) {
+    let what = match target.not_a_lock(look) {
         Some(data) => data.words,
         None => format!("{path} cannot be understood: {}", escaped(&look.detail())),
     };
@@ -110,7 +110,7 @@ fn shown(look: &Look, target: &Target) -> String {
 /// Without a question it stays.
 fn refused(look: &Look, target: &Target) -> Error {
     let path = escaped_path(&target.path());
-    let what = match target.protocol.not_a_lock(look, target) {
+    let what = match target.not_a_lock(look) {
         Some(data) => data.words,
         None => format!("{path} is not a lock file ({}).", escaped(&look.detail())),
     };

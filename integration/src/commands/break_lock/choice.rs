@@ -30,11 +30,7 @@ impl Choice {
 
     /// Where no option names the lock: there can be one lock at most.
     pub fn unnamed(target: &Target) -> Option<Self> {
-        target
-            .protocol
-            .rules()
-            .breaks_unnamed
-            .then_some(Self::Unnamed)
+        target.rules().breaks_unnamed.then_some(Self::Unnamed)
     }
 
     /// Whether that is the lock that is there.
@@ -90,7 +86,7 @@ impl Choice {
                 ),
             ),
             Verdict::Unreadable(_) => {
-                let next = match target.protocol.not_a_lock(look, target) {
+                let next = match target.not_a_lock(look) {
                     Some(data) => data.words,
                     None => format!(
                         "to break it: {}",

@@ -24,15 +24,17 @@ use serde_json::{Value, json};
 use super::fleet;
 use super::{BreakArgs, ask, choice, choice::Choice};
 use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
+use crate::claim::protocol::ProtocolKind;
 use crate::claim::{
     event::wait_for, gate, kernel_lock::WithoutRecord, nested, patience::not_seen,
     settling::WRITING, signals::Signals, target::Target,
 };
+use crate::cli::targets::refuse_options;
 use crate::error::{Code, Error};
 use crate::explain::{explanation::Explanation, seen::Seen as Shown};
 use crate::ground::Ground;
 use crate::output::{Common, talk::Talk, trail::Breakage};
-use crate::protocol::{Acceptance, refuse_options, resolve};
+use crate::protocol::{Acceptance, resolve};
 use crate::settings::{self, environment::Environment, wait::Deadline};
 use crate::words::{self, Part, kind_words, to_type};
 
@@ -71,7 +73,7 @@ pub fn run(
 ) -> Result<Value, Stopped> {
     let talk = &common.talk;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
-    if let Some(kernel) = target.protocol.without_record() {
+    if let ProtocolKind::Kernel(kernel) = target.rules().kind {
         return Ok(of_kernel(&target, kernel, typed, talk)?);
     }
     let can_ask = ask::is_possible(common);
@@ -137,7 +139,7 @@ fn of_kernel(
     typed: &BreakArgs,
     talk: &Talk,
 ) -> Result<Value, Error> {
-    refuse_options(target.protocol, &target.given, &typed.given())?;
+    refuse_options(target.scheme, &target.given, &typed.given())?;
     let seen = kernel.look(target, &Gates::now());
     if seen.verdict != Verdict::Free {
         return Err(kernel.not_to_break(target, &seen));
@@ -156,7 +158,7 @@ fn is_as_before(before: &Look, now: &Look) -> bool {
 
 fn nothing(target: &Target, look: &Look, typed: &BreakArgs, talk: &Talk) -> Value {
     let given = &target.given;
-    match target.protocol.rules().nothing_to_break {
+    match target.rules().nothing_to_break {
         Some(words) if target.is_nowhere() => {
             talk.warn(&format!("{words} The directory of {given} does not exist"))
         }
@@ -354,12 +356,12 @@ impl Breaking<'_> {
                     record.pid(),
                     words::shown_age(words::age(look)),
                 );
-                let broke = match self.target.protocol.broken(record) {
+                let broke = match self.target.broken(record) {
                     Some(words) => {
                         talk.say(&words);
                         format!(
                             "{given} was held by {} for {age}",
-                            self.target.protocol.holder(record, None)
+                            self.target.holder_of(record, None)
                         )
                     }
                     None => {

@@ -1,35 +1,30 @@
 //! The claim of one target, and where that is a database that has joined a fleet, the claim in it.
 
-use crate::claim::{fleet, session_claim::SessionClaim};
+use crate::claim::kernel_claim::KernelClaim;
+use crate::claim::request::{ClaimRequest, LockDraft};
+use crate::claim::{fleet, record_claim::RecordClaim, session_claim::SessionClaim};
 use crate::error::Error;
 use crate::output::trail::Trail;
-use crate::protocol::session_claim;
-use crate::settings::{Claim, OnLoss, environment::Environment};
-
-use super::wanted::Named;
+use crate::settings::{OnLoss, environment::Environment};
 
 /// Under an outer claim of the same clone the fleet is not asked: that claim is proof enough.
 pub fn claim<'a>(
-    named: Named,
-    settings: &Claim,
+    request: ClaimRequest,
     on_loss: OnLoss,
     trail: &'a Trail<'a>,
     environment: &'a Environment,
 ) -> Result<Box<dyn SessionClaim + 'a>, Error> {
     #[cfg(feature = "fleet")]
-    if named.outer.is_none() && !settings.options.has_fleet_right {
+    if request.outer.is_none() && !request.options.has_fleet_right {
         use crate::run::fleet::{InFleet, Joined};
-        if let Some(joined) = Joined::of(&named.target, environment)? {
+        if let Some(joined) = Joined::of(&request.target, environment)? {
             joined.refuse_claim(on_loss, environment)?;
-            let patience = settings.patience(named.target.protocol.rules().default_wait);
-            let names = (named.holder.clone(), named.id.clone());
-            let local = claim(
-                named,
-                &settings.clone().with_fleet_right(),
-                on_loss,
-                trail,
-                environment,
-            )?;
+            let patience = (request.wait, request.drain);
+            let names = (request.holder.clone(), request.id.clone());
+            // The claim in the fleet comes next, and is its right.
+            let mut request = request;
+            request.options.has_fleet_right = true;
+            let local = here(request, trail, environment)?;
             return Ok(Box::new(InFleet::around(
                 local, joined, names, patience, trail,
             )));
@@ -37,31 +32,28 @@ pub fn claim<'a>(
     }
     #[cfg(not(feature = "fleet"))]
     let _ = on_loss;
-    let Named {
-        target,
-        words,
-        holder,
-        id,
-        outer,
-    } = named;
-    session_claim(
-        target,
-        words,
-        (holder, id, outer),
-        settings,
-        trail,
-        environment,
-    )
+    here(request, trail, environment)
+}
+
+/// The claim on this machine.
+fn here<'a>(
+    request: ClaimRequest,
+    trail: &'a Trail<'a>,
+    environment: &'a Environment,
+) -> Result<Box<dyn SessionClaim + 'a>, Error> {
+    Ok(match request.draft {
+        LockDraft::Kernel(kernel, mode) => {
+            Box::new(KernelClaim::new(request, kernel, mode, trail, environment)?)
+        }
+        LockDraft::Record(_) => Box::new(RecordClaim::new(request, trail, environment)?),
+    })
 }
 
 /// Says which of the databases are claimed without their fleets, where that was typed.
-pub fn waive(named: &[Named], trails: &[Trail<'_>], settings: &Claim) -> Result<(), Error> {
-    if !settings.options.has_fleet_right {
-        return Ok(());
-    }
-    let mut claimed = named
+pub fn waive(requests: &[ClaimRequest], trails: &[Trail<'_>]) -> Result<(), Error> {
+    let mut claimed = requests
         .iter()
         .zip(trails)
-        .filter(|(named, _)| named.outer.is_none());
-    claimed.try_for_each(|(named, trail)| fleet::waive(&named.target, trail))
+        .filter(|(request, _)| request.outer.is_none() && request.options.has_fleet_right);
+    claimed.try_for_each(|(request, trail)| fleet::waive(&request.target, trail))
 }

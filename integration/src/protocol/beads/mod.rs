@@ -1,7 +1,5 @@
 //! `[beads:]DIR`: a beads database. Sync daemons run cycles on it; its lock is valid for as long as its process lives.
 
-mod help;
-
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -10,33 +8,30 @@ use beadlock_core::database::{self, Database, Directories, NoDatabase, Suggest};
 use beadlock_core::look::Look;
 use beadlock_core::target::{Scheme, Target as Parsed};
 
-use super::help::ProtocolHelp;
 use super::{Folder, Found, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, ProtocolRules};
 use crate::claim::target::{Target, prefixed};
 use crate::{error::Error, output::talk::Talk, settings::environment::Environment, words::Part};
 
+/// The rules of the lock of a database.
+pub const RULES: ProtocolRules = ProtocolRules {
+    has_cycles: true,
+    may_be_committed: true,
+    then_unreadable: "every daemon skips",
+    ..ProtocolRules::of("the directory of a database")
+};
+
 #[derive(Debug)]
 pub struct Beads;
 
 impl Protocol for Beads {
-    fn rules(&self) -> ProtocolRules {
-        ProtocolRules {
-            options: &["--any-directory"],
-            has_cycles: true,
-            may_be_committed: true,
-            then_unreadable: "every daemon skips",
-            ..ProtocolRules::of(Scheme::Beads.prefix(), "the directory of a database")
-        }
-    }
-
     fn is_held_by(&self, look: &Look, pid: i32) -> bool {
         process::is_held_by(look, pid)
     }
 
-    fn not_for_a_guard(&self, _target: &Target) -> Option<String> {
-        None
+    fn for_a_guard(&self, _target: &Target) -> Result<(), String> {
+        Ok(())
     }
 
     fn part(&self, target: &Target) -> Part<'static> {
@@ -44,7 +39,7 @@ impl Protocol for Beads {
     }
 
     fn absolute(&self, target: &Target) -> OsString {
-        prefixed(self.prefix(), target.dir())
+        prefixed(target.scheme.prefix(), target.dir())
     }
 
     fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
@@ -53,10 +48,6 @@ impl Protocol for Beads {
 }
 
 impl Folder for Beads {
-    fn help(&self) -> ProtocolHelp {
-        help::HELP
-    }
-
     fn find(&self, rest: &Path, environment: &Environment, acceptance: Acceptance<'_>) -> Found {
         let around = environment.of_database();
         let database =
@@ -66,7 +57,7 @@ impl Folder for Beads {
 
     /// The database in exactly this directory: no redirect is followed.
     fn exact(&self, rest: &Path, given: &str) -> Found {
-        let exported = prefixed(self.prefix(), rest);
+        let exported = prefixed(Scheme::Beads.prefix(), rest);
         let (place, given, typed) = (Place::beads(rest), given.to_owned(), rest.to_owned());
         Ok(Target {
             place,
@@ -74,7 +65,7 @@ impl Folder for Beads {
             typed,
             exported,
             database: None,
-            protocol: &Beads,
+            scheme: Scheme::Beads,
         })
     }
 }
@@ -96,7 +87,7 @@ pub fn target(database: Database) -> Target {
         Path::new(".").join(typed)
     };
     let given = given_as(given);
-    let exported = prefixed(Beads.prefix(), &named);
+    let exported = prefixed(Scheme::Beads.prefix(), &named);
     let place = Place::beads(dir);
     Target {
         place,
@@ -104,7 +95,7 @@ pub fn target(database: Database) -> Target {
         typed,
         exported,
         database: Some(database.into()),
-        protocol: &Beads,
+        scheme: Scheme::Beads,
     }
 }
 
@@ -113,7 +104,7 @@ pub fn given_as(shown: String) -> String {
     if is_plain(Path::new(&shown)) {
         shown
     } else {
-        format!("{}{shown}", Beads.prefix())
+        format!("{}{shown}", Scheme::Beads.prefix())
     }
 }
 

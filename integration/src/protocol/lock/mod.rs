@@ -1,7 +1,5 @@
 //! `lock:PATH`: a lock file of the beads rule at any path, without cycles (docs/design.md#locks-at-a-path).
 
-mod help;
-
 use std::path::Path;
 
 use beadlock_base::{escape::escaped_path, filesystem::FileKind};
@@ -13,93 +11,38 @@ use beadlock_core::{
     target::Scheme,
 };
 
-use super::help::{Offered, ProtocolHelp};
 use super::{Folder, Found, beads::Acceptance, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock, Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::{settings::environment::Environment, words::quoted};
 
+/// The rules of a lock file at a path.
+pub const RULES: ProtocolRules = ProtocolRules {
+    may_be_committed: true,
+    speaks_of_databases: false,
+    then_unreadable: "every check skips",
+    ..ProtocolRules::of("lock files (lock:PATH)")
+};
+
 #[derive(Debug)]
 pub struct LockAtPath;
 
 impl Protocol for LockAtPath {
-    fn rules(&self) -> ProtocolRules {
-        ProtocolRules {
-            may_be_committed: true,
-            speaks_of_databases: false,
-            then_unreadable: "every check skips",
-            ..ProtocolRules::of(Scheme::Lock.prefix(), "lock files (lock:PATH)")
-        }
-    }
-
     fn is_held_by(&self, look: &Look, pid: i32) -> bool {
         process::is_held_by(look, pid)
     }
 
-    fn not_for_a_guard(&self, _target: &Target) -> Option<String> {
-        None
-    }
-
-    fn not_a_lock(&self, look: &Look, target: &Target) -> Option<NotALock> {
-        let is_large = || {
-            look.on_disk
-                .is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE)
-        };
-        let is_data = look.content == Some(Content::Data) || is_large();
-        if !is_data || !matches!(look.verdict, Verdict::Unreadable(_)) {
-            return None;
-        }
-        let mut beside = prefixed(Scheme::Lock.prefix(), &target.typed);
-        beside.push(".lock");
-        let meant = [prefixed(Scheme::File.prefix(), &target.typed), beside];
-        let [file, lock] = meant.each_ref().map(|name| quoted(name));
-        let words = format!(
-            "{} is not a lock file; did you mean {file} or {lock}?",
-            escaped_path(&target.typed)
-        );
-        Some(NotALock { words, meant })
-    }
-
-    fn why_empty(&self, look: &Look) -> Option<&'static str> {
-        let why = "flock(1) leaves such files, and so do tools that lock by creating a file";
-        (look.content == Some(Content::Empty)).then_some(why)
-    }
-
-    /// Neither its name nor its content says that it is a lock.
-    fn may_be_data(&self, look: &Look) -> bool {
-        !matches!(look.content, Some(Content::Empty | Content::Record))
+    fn for_a_guard(&self, _target: &Target) -> Result<(), String> {
+        Ok(())
     }
 
     fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
         process::explain(seen)
     }
-
-    fn timed_out(&self, waited: &WaitOver<'_>) -> String {
-        let WaitOver {
-            record,
-            age,
-            wait,
-            zombie,
-            ..
-        } = waited;
-        record
-            .as_beads()
-            .map(|record| lock::timed_out(record, *age, wait.limit()))
-            .unwrap_or_default()
-            + zombie
-    }
 }
 
 impl Folder for LockAtPath {
-    fn help(&self) -> ProtocolHelp {
-        help::HELP
-    }
-
-    fn offered(&self) -> Offered {
-        Offered::Files
-    }
-
     fn find(&self, rest: &Path, environment: &Environment, _: Acceptance<'_>) -> Found {
         Ok(target(rest, &environment.of_database().cwd)?)
     }
@@ -114,8 +57,53 @@ impl Folder for LockAtPath {
 
 pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
     Ok(Target::at_path(
-        &LockAtPath,
+        Scheme::Lock,
         Place::of_lock(path, cwd)?,
         path,
     ))
+}
+
+pub fn not_a_lock(look: &Look, target: &Target) -> Option<NotALock> {
+    let is_large = || {
+        look.on_disk
+            .is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE)
+    };
+    let is_data = look.content == Some(Content::Data) || is_large();
+    if !is_data || !matches!(look.verdict, Verdict::Unreadable(_)) {
+        return None;
+    }
+    let mut beside = prefixed(Scheme::Lock.prefix(), &target.typed);
+    beside.push(".lock");
+    let meant = [prefixed(Scheme::File.prefix(), &target.typed), beside];
+    let [file, lock] = meant.each_ref().map(|name| quoted(name));
+    let words = format!(
+        "{} is not a lock file; did you mean {file} or {lock}?",
+        escaped_path(&target.typed)
+    );
+    Some(NotALock { words, meant })
+}
+
+pub fn why_empty(look: &Look) -> Option<&'static str> {
+    let why = "flock(1) leaves such files, and so do tools that lock by creating a file";
+    (look.content == Some(Content::Empty)).then_some(why)
+}
+
+/// Neither its name nor its content says that it is a lock.
+pub fn may_be_data(look: &Look) -> bool {
+    !matches!(look.content, Some(Content::Empty | Content::Record))
+}
+
+pub fn timed_out(waited: &WaitOver<'_>) -> String {
+    let WaitOver {
+        record,
+        age,
+        wait,
+        zombie,
+        ..
+    } = waited;
+    record
+        .as_beads()
+        .map(|record| lock::timed_out(record, *age, wait.limit()))
+        .unwrap_or_default()
+        + zombie
 }

@@ -7,37 +7,10 @@ mod situation;
 mod tests;
 
 use beadlock_core::Verdict;
-use beadlock_core::dialect::{Record, Rejected, beads};
+use beadlock_core::dialect::beads;
 use beadlock_core::{facts::Facts, look::Look};
 
 pub use explained::explain;
-
-use super::{ClaimWords, Claimant};
-use crate::error::{Code, Error};
-
-/// The words of a claim whose record names a process.
-pub fn claim_words() -> ClaimWords {
-    claim_words_of(Record::from)
-}
-
-/// The words of a claim whose record is made from that of its process.
-pub fn claim_words_of(record: impl Fn(beads::Record) -> Record + 'static) -> ClaimWords {
-    ClaimWords::new(move |claimant: &Claimant, pid: u32| {
-        let Claimant { holder, id, labels } = claimant;
-        let made =
-            beads::Record::for_process(pid, holder, labels.version.as_deref().unwrap_or_default());
-        let mut process = made.map_err(|rejected| match rejected {
-            Rejected::Invalid(why) | Rejected::Malformed(why) => {
-                Error::new(Code::Io, format!("no record can be made: {why}"))
-            }
-        })?;
-        if let Some(mark) = process.beadlock.as_mut() {
-            id.clone_into(&mut mark.id);
-            mark.about.clone_from(&labels.about);
-        }
-        Ok(record(process))
-    })
-}
 
 /// How a recorded start may differ from the one that is read back and still be the same: in clock ticks.
 const TICK: u64 = 1;

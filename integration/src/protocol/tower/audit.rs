@@ -17,7 +17,7 @@ use beadlock_core::dialect::tower::{Record, StartedAt};
 use beadlock_core::{dialect::Record as LockRecord, facts};
 use serde_json::{Value, json};
 
-use super::fields::user_name;
+use super::user_name;
 use crate::output::talk::Talk;
 use crate::output::trail::{Breakage, DocumentEvents, errno_words};
 

@@ -5,10 +5,10 @@ use beadlock_core::Reason;
 use beadlock_core::dialect::tower::silence;
 use serde_json::json;
 
-use super::Tower;
+use super::options_of_claim;
 use crate::claim::explained::{Explained, Inspected, millis, since};
+use crate::output::Fact;
 use crate::words::{Part, to_type};
-use crate::{claim::protocol::Protocol, output::Fact};
 
 pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let record = seen.record.as_tower()?;
@@ -41,7 +41,7 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
             )
         }
         _ => {
-            let claim = Part::Words(Tower.options_of_claim(Some(seen.record)));
+            let claim = Part::Words(options_of_claim(Some(seen.record)));
             let by_hand = to_type("beadlock break {} {}", &[seen.target.part(), seen.id()]);
             (
                 "silent",

@@ -3,12 +3,7 @@
 
 pub mod audit;
 mod explained;
-pub mod fields;
-mod help;
-pub mod intent;
 pub mod lock_dir;
-pub mod options;
-mod yaml;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -27,8 +22,7 @@ use beadlock_core::{
 };
 use serde_json::Value;
 
-use super::help::{Offered, ProtocolHelp};
-use super::{Args, Folder, Found, Intended, beads::Acceptance};
+use super::{Folder, Found, beads::Acceptance};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::output::trail::{DocumentEvents, errno_words};
@@ -39,37 +33,24 @@ use crate::{
     settings::wait::Wait,
 };
 
+/// The rules of a named lock.
+pub const RULES: ProtocolRules = ProtocolRules {
+    default_wait: Wait::No,
+    speaks_of_databases: false,
+    makes_directory: true,
+    // A request may have acquired several named locks.
+    shares_ids: true,
+    has_steps: true,
+    // The document asks for a line whenever the file goes (8.2), and when it cannot be removed (8.3).
+    lost_is_released: true,
+    then_stale: ", and --force-lock takes it then",
+    ..ProtocolRules::of("named locks (tower:NAME)")
+};
+
 #[derive(Debug)]
 pub struct Tower;
 
 impl Protocol for Tower {
-    fn rules(&self) -> ProtocolRules {
-        ProtocolRules {
-            options: options::ALL,
-            default_wait: Wait::No,
-            speaks_of_databases: false,
-            makes_directory: true,
-            // A request may have acquired several named locks.
-            shares_ids: true,
-            has_steps: true,
-            // The document asks for a line whenever the file goes (8.2), and when it cannot be removed (8.3).
-            lost_is_released: true,
-            then_stale: ", and --force-lock takes it then",
-            ..ProtocolRules::of(Scheme::Tower.prefix(), "named locks (tower:NAME)")
-        }
-    }
-
-    fn ignores(&self, option: &str) -> Option<&'static str> {
-        match option {
-            "--holder" => Some("it has an actor: --actor NAME"),
-            "--holder-version" => {
-                Some("it has the version of its intent: --intent-version VERSION")
-            }
-            "--reap-proven-dead" => Some("its PID is never asked, only its heartbeat"),
-            _ => None,
-        }
-    }
-
     fn part(&self, target: &Target) -> Part<'static> {
         if target.typed.as_os_str().is_empty() {
             return Part::Words(vec![OsString::from(&target.given)]);
@@ -85,38 +66,6 @@ impl Protocol for Tower {
             dir.into(),
             target.given.clone().into(),
         ])
-    }
-
-    fn prepare(&self, target: &Target, environment: &Environment) -> Result<Option<String>, Error> {
-        let dir = target.dir();
-        let is_made = lock_dir::make(dir)?;
-        let is_named = lock_dir::default(environment) != dir;
-        Ok((is_made && is_named).then(|| format!("made the lock directory {}", escaped_path(dir))))
-    }
-
-    fn not_in(&self, target: &Target) -> Option<&'static str> {
-        (!lock_dir::is_the_documents(target.dir())).then_some(tower::DEFAULT_DIR)
-    }
-
-    fn warnings(&self, target: &Target) -> Vec<String> {
-        lock_dir::warnings(target.dir())
-    }
-
-    fn exported_besides(
-        &self,
-        target: &Target,
-        environment: &Environment,
-    ) -> Option<(&'static str, PathBuf)> {
-        // The target does not say where. What was typed is in no environment, and the default is another for another
-        // user.
-        let is_named =
-            environment.typed_lock_dir().is_none() && environment.get(LOCK_DIR).is_some();
-        let is_everybodys = is_named || lock_dir::is_the_documents(target.dir());
-        (!is_everybodys).then(|| (LOCK_DIR, target.dir().to_owned()))
-    }
-
-    fn name_of_claim(&self, id: &str, target: &Target) -> String {
-        name_of(target).map_or_else(|| id.to_owned(), |name| format!("{id}@{name}"))
     }
 
     fn lease(&self, held: &Held) -> Option<Limits> {
@@ -136,119 +85,19 @@ impl Protocol for Tower {
             .map(|record| tower::fresh_for(record, facts::now()))
     }
 
-    fn timed_out(&self, waited: &WaitOver<'_>) -> String {
-        let WaitOver {
-            path,
-            holder,
-            wait,
-            status,
-            ..
-        } = waited;
-        let Some(record) = waited.record.as_tower() else {
-            return String::new();
-        };
-        let now = facts::now();
-        let last = match tower::judge(record, now).reason() {
-            Reason::HeartbeatInFuture => {
-                format!(
-                    "its last heartbeat, {}, lies in the future: a clock is wrong",
-                    record.last_heartbeat_at
-                )
-            }
-            _ => {
-                // The document's difference of whole seconds may be a second more than has gone by.
-                let seen = look(&waited.target.place, &Options::default());
-                let age = words::age_of_time(record.last_heartbeat_at, &seen);
-                let age = age.unwrap_or_else(|| tower::silence(record, now));
-                format!("last heartbeat {}s ago", age.as_secs())
-            }
-        };
-        format!(
-            "{path} is held by {holder} since {}, {last}; {wait}; wait for its completion (--wait DUR), or take it \
-             with --force-lock once it is stale ({}s without a heartbeat); who and why: {status}",
-            record.created_at, record.ttl_seconds
-        )
-    }
-
-    fn answer_held(&self, record: &Record) -> Option<Value> {
-        record.as_tower().map(tower::answer_blocked)
-    }
-
-    fn answer_stale(&self, record: &Record, age: Duration) -> Option<Value> {
-        record
-            .as_tower()
-            .map(|record| tower::answer_stale(record, age))
-    }
-
-    fn not_released(&self, target: &Target, record: &Record, error: &Error) -> String {
-        let ttl = record.as_tower().map_or(0, |record| record.ttl_seconds);
-        let parts = [
-            target.part(),
-            Part::Value("--id", record.id().unwrap_or_default().as_ref()),
-        ];
-        let by_hand = to_type("beadlock break {} {} --even-if-live", &parts);
-        format!(
-            "{error} ({}); it goes stale {ttl} s after its last heartbeat, and --force-lock takes it then; to take it \
-             away by hand: {by_hand}",
-            errno_words(&error.system())
-        )
-    }
-
     fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
         explained::explain(seen)
-    }
-
-    fn silence(&self, look: &Look) -> Option<Duration> {
-        let beat = look.record.as_ref()?.as_tower()?.last_heartbeat_at;
-        Some(words::age_of_time(beat, look).unwrap_or_default())
-    }
-
-    /// Which intent, in which version.
-    fn options_of_claim(&self, record: Option<&Record>) -> Vec<OsString> {
-        let Some(record) = record.and_then(Record::as_tower) else {
-            return ["--intent-name", "NAME", "--intent-version", "VERSION"]
-                .map(OsString::from)
-                .to_vec();
-        };
-        let (intent, version) = (&record.intent, &record.intent_version);
-        vec![
-            format!("--intent-name={intent}").into(),
-            format!("--intent-version={version}").into(),
-        ]
-    }
-
-    fn events<'a>(
-        &self,
-        file: Option<&Path>,
-        id: &str,
-        target: &Target,
-        talk: &'a Talk,
-    ) -> Option<Box<dyn DocumentEvents + 'a>> {
-        let default = || audit::default_file(target.dir());
-        let file = file.map_or_else(default, Path::to_owned);
-        let path = target.path();
-        let name = path
-            .file_stem()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        Some(Box::new(audit::TowerAudit::open(
-            &file, id, &name, &path, talk,
-        )))
     }
 }
 
 impl Folder for Tower {
-    fn help(&self) -> ProtocolHelp {
-        help::HELP
-    }
-
-    fn offered(&self) -> Offered {
-        Offered::Names(lock_dir::names)
-    }
-
     fn find(&self, rest: &Path, environment: &Environment, _: Acceptance<'_>) -> Found {
         let name = LockName::parse(&rest.to_string_lossy()).map_err(|error| {
-            NoDatabase::usage(format!("{}{}: {error}", self.prefix(), escaped_path(rest)))
+            NoDatabase::usage(format!(
+                "{}{}: {error}",
+                Scheme::Tower.prefix(),
+                escaped_path(rest)
+            ))
         })?;
         Ok(in_environment(&name, environment))
     }
@@ -264,7 +113,7 @@ impl Folder for Tower {
             let shown = escaped_path(rest);
             Error::usage(format!(
                 "{}{shown} does not say in which lock directory",
-                self.prefix()
+                Scheme::Tower.prefix()
             ))
         })
     }
@@ -273,21 +122,12 @@ impl Folder for Tower {
         let at = lock_dir::unresolved(environment);
         (at.join(format!("{}.lock", rest.display())), at)
     }
-
-    fn intended(
-        &self,
-        target: Target,
-        typed: &Args,
-        environment: &Environment,
-    ) -> Result<Intended, Error> {
-        fields::intended(Some(target), &typed.tower, environment)
-    }
 }
 
 /// The lock called `name` in the lock directory `dir`, which need not exist; `typed` is how the directory was typed.
 pub fn target(dir: &Path, name: &LockName, typed: Option<&OsStr>) -> Target {
     let place = Place::tower(dir, name);
-    let given = format!("{}{name}", Tower.prefix());
+    let given = format!("{}{name}", Scheme::Tower.prefix());
     let typed = typed.map(PathBuf::from).unwrap_or_default();
     Target {
         place,
@@ -295,7 +135,7 @@ pub fn target(dir: &Path, name: &LockName, typed: Option<&OsStr>) -> Target {
         given,
         typed,
         database: None,
-        protocol: &Tower,
+        scheme: Scheme::Tower,
     }
 }
 
@@ -312,4 +152,131 @@ pub fn name_of(target: &Target) -> Option<LockName> {
     let path = target.path();
     let name = path.file_name()?.to_str()?.strip_suffix(".lock")?;
     LockName::parse(name).ok()
+}
+
+/// The name of the user who runs this, else the number.
+pub fn user_name() -> String {
+    let uid = nix::unistd::getuid();
+    let user = nix::unistd::User::from_uid(uid).ok().flatten();
+    user.map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+/// Makes the lock directory; returns what is to be said of that.
+pub fn make_directory(target: &Target, environment: &Environment) -> Result<Option<String>, Error> {
+    let dir = target.dir();
+    let is_made = lock_dir::make(dir)?;
+    let is_named = lock_dir::default(environment) != dir;
+    Ok((is_made && is_named).then(|| format!("made the lock directory {}", escaped_path(dir))))
+}
+
+pub fn not_in(target: &Target) -> Option<&'static str> {
+    (!lock_dir::is_the_documents(target.dir())).then_some(tower::DEFAULT_DIR)
+}
+
+pub fn exported_besides(
+    target: &Target,
+    environment: &Environment,
+) -> Option<(&'static str, PathBuf)> {
+    // The target does not say where. What was typed is in no environment, and the default is another for another
+    // user.
+    let is_named = environment.typed_lock_dir().is_none() && environment.get(LOCK_DIR).is_some();
+    let is_everybodys = is_named || lock_dir::is_the_documents(target.dir());
+    (!is_everybodys).then(|| (LOCK_DIR, target.dir().to_owned()))
+}
+
+pub fn name_of_claim(id: &str, target: &Target) -> String {
+    name_of(target).map_or_else(|| id.to_owned(), |name| format!("{id}@{name}"))
+}
+
+pub fn timed_out(waited: &WaitOver<'_>) -> String {
+    let WaitOver {
+        path,
+        holder,
+        wait,
+        status,
+        ..
+    } = waited;
+    let Some(record) = waited.record.as_tower() else {
+        return String::new();
+    };
+    let now = facts::now();
+    let last = match tower::judge(record, now).reason() {
+        Reason::HeartbeatInFuture => {
+            format!(
+                "its last heartbeat, {}, lies in the future: a clock is wrong",
+                record.last_heartbeat_at
+            )
+        }
+        _ => {
+            // The document's difference of whole seconds may be a second more than has gone by.
+            let seen = look(&waited.target.place, &Options::default());
+            let age = words::age_of_time(record.last_heartbeat_at, &seen);
+            let age = age.unwrap_or_else(|| tower::silence(record, now));
+            format!("last heartbeat {}s ago", age.as_secs())
+        }
+    };
+    format!(
+        "{path} is held by {holder} since {}, {last}; {wait}; wait for its completion (--wait DUR), or take it \
+         with --force-lock once it is stale ({}s without a heartbeat); who and why: {status}",
+        record.created_at, record.ttl_seconds
+    )
+}
+
+pub fn not_released(target: &Target, record: &Record, error: &Error) -> String {
+    let ttl = record.as_tower().map_or(0, |record| record.ttl_seconds);
+    let parts = [
+        target.part(),
+        Part::Value("--id", record.id().unwrap_or_default().as_ref()),
+    ];
+    let by_hand = to_type("beadlock break {} {} --even-if-live", &parts);
+    format!(
+        "{error} ({}); it goes stale {ttl} s after its last heartbeat, and --force-lock takes it then; to take it \
+         away by hand: {by_hand}",
+        errno_words(&error.system())
+    )
+}
+
+pub fn silence(look: &Look) -> Option<Duration> {
+    let beat = look.record.as_ref()?.as_tower()?.last_heartbeat_at;
+    Some(words::age_of_time(beat, look).unwrap_or_default())
+}
+
+/// Which intent, in which version.
+pub fn options_of_claim(record: Option<&Record>) -> Vec<OsString> {
+    let Some(record) = record.and_then(Record::as_tower) else {
+        return ["--intent-name", "NAME", "--intent-version", "VERSION"]
+            .map(OsString::from)
+            .to_vec();
+    };
+    let (intent, version) = (&record.intent, &record.intent_version);
+    vec![
+        format!("--intent-name={intent}").into(),
+        format!("--intent-version={version}").into(),
+    ]
+}
+
+pub fn answer_held(record: &Record) -> Option<Value> {
+    record.as_tower().map(tower::answer_blocked)
+}
+
+pub fn answer_stale(record: &Record, age: Duration) -> Option<Value> {
+    record
+        .as_tower()
+        .map(|record| tower::answer_stale(record, age))
+}
+
+pub fn events<'a>(
+    file: Option<&Path>,
+    id: &str,
+    target: &Target,
+    talk: &'a Talk,
+) -> Box<dyn DocumentEvents + 'a> {
+    let default = || audit::default_file(target.dir());
+    let file = file.map_or_else(default, Path::to_owned);
+    let path = target.path();
+    let name = path
+        .file_stem()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    Box::new(audit::TowerAudit::open(&file, id, &name, &path, talk))
 }

@@ -5,8 +5,8 @@ use std::{ffi::OsString, path::Path};
 use beadlock_core::Options;
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::{file, memory, refuse_options, tower};
-use crate::{claim::target::Target, error::Error};
+use super::{file, memory, tower};
+use crate::{error::Error, protocol::LookOptions};
 
 /// Those options of a list that were typed.
 pub(super) fn given<const N: usize>(options: [(&'static str, bool); N]) -> Vec<&'static str> {
@@ -22,14 +22,14 @@ pub(super) fn given<const N: usize>(options: [(&'static str, bool); N]) -> Vec<&
 #[group(skip)]
 pub struct Args {
     /// When the lock is held or stale, print the JSON that the protocol document names, and nothing else
-    #[arg(long, conflicts_with = "json", help_heading = tower::options::HEADING)]
+    #[arg(long, conflicts_with = "json", help_heading = tower::HEADING)]
     raw: bool,
     #[command(flatten)]
-    pub(super) file: file::command::FileArgs,
+    pub(super) file: file::FileArgs,
     #[command(flatten)]
-    pub(super) memory: memory::claim::MemoryArgs,
+    pub(super) memory: memory::MemoryArgs,
     #[command(flatten)]
-    pub(super) tower: tower::options::TowerArgs,
+    pub(super) tower: tower::TowerArgs,
 }
 
 impl Args {
@@ -37,7 +37,7 @@ impl Args {
         Options {
             force_lock: self.tower.force_lock,
             keep_stale: self.memory.no_break_stale,
-            limits: self.memory.ages.limits(),
+            limits: self.memory.ages.look().limits(),
             ..Options::default()
         }
     }
@@ -66,9 +66,9 @@ impl Args {
 #[group(skip)]
 pub struct HoldOnlyArgs {
     #[command(flatten)]
-    failure: tower::options::FailureStep,
+    failure: tower::FailureStep,
     /// Run CMD by sh, still under the lock, when the command has failed
-    #[arg(long, value_name = "CMD", help_heading = tower::options::HEADING)]
+    #[arg(long, value_name = "CMD", help_heading = tower::HEADING)]
     rollback: Option<OsString>,
 }
 
@@ -100,10 +100,10 @@ pub enum WorkResult {
 #[group(skip)]
 pub struct ReleaseArgs {
     /// What became of the work, for the audit: success, failure [default: success, with --failure-step failure]
-    #[arg(long, value_name = "RESULT", hide_possible_values = true, help_heading = tower::options::HEADING)]
+    #[arg(long, value_name = "RESULT", hide_possible_values = true, help_heading = tower::HEADING)]
     result: Option<WorkResult>,
     #[command(flatten)]
-    failure: tower::options::FailureStep,
+    failure: tower::FailureStep,
 }
 
 impl ReleaseArgs {
@@ -128,23 +128,21 @@ impl ReleaseArgs {
 #[group(skip)]
 pub struct LookArgs {
     #[command(flatten)]
-    ages: memory::claim::Ages,
+    ages: memory::Ages,
 }
 
 impl LookArgs {
-    pub fn options(&self, target: &Target, options: Options) -> Result<Options, Error> {
-        refuse_options(target.protocol, &target.given, &self.ages.given())?;
-        Ok(Options {
-            limits: self.ages.limits(),
-            ..options
-        })
+    /// What was typed, as plain data.
+    pub fn look(&self) -> LookOptions {
+        self.ages.look()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Scheme, folder};
+    use crate::cli::targets::options;
+    use beadlock_core::target::Scheme;
     use clap::{Arg, Command, FromArgMatches};
 
     fn each_is_known<A: ClapArgs + FromArgMatches>(given: fn(&A) -> Vec<&'static str>) {
@@ -189,8 +187,8 @@ mod tests {
                 given(&typed).contains(&option.as_str()),
                 "given() leaves {option} out"
             );
-            let mut folders = Scheme::ALL.into_iter().map(folder);
-            let has_owner = folders.any(|folder| folder.rules().options.contains(&option.as_str()));
+            let mut schemes = Scheme::ALL.into_iter();
+            let has_owner = schemes.any(|scheme| options(scheme).contains(&option.as_str()));
             assert!(has_owner, "{option} is in the list of no protocol");
         }
     }
@@ -201,6 +199,6 @@ mod tests {
         each_is_known(Args::given);
         each_is_known(HoldOnlyArgs::given);
         each_is_known(ReleaseArgs::given);
-        each_is_known(|look: &LookArgs| look.ages.given());
+        each_is_known(|look: &LookArgs| look.look().given());
     }
 }

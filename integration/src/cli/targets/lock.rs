@@ -1,7 +1,8 @@
-//! `beadlock help lock`.
+//! `lock:PATH` on a command line.
 
-use crate::protocol::help::ProtocolHelp;
+use super::ProtocolHelp;
 
+/// The page of `beadlock help lock`.
 pub const HELP: ProtocolHelp = ProtocolHelp {
     about: "A lock file at any path: lock:PATH",
     text: "\

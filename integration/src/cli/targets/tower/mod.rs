@@ -1,15 +1,23 @@
-//! The options that mean something to `tower:NAME` alone.
+//! `tower:NAME` on a command line: the options that mean something to it alone, and the intent file.
+
+mod fields;
+mod intent;
+mod yaml;
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::intent::{IntentMode, Params, is_param, seconds};
-use crate::{error::Error, protocol::arguments::given};
+use super::{ProtocolHelp, arguments::given};
+use crate::error::Error;
+use intent::{IntentMode, Params, is_param, seconds};
+
+pub use fields::request;
 
 pub const HEADING: &str = "Named locks (tower:NAME)";
 
-pub const ALL: &[&str] = &[
+/// The options that it understands beside those of every claim.
+pub const OPTIONS: &[&str] = &[
     "--force-lock",
     "--request-id",
     "--actor",
@@ -26,6 +34,33 @@ pub const ALL: &[&str] = &[
     "--rollback",
     "--result",
 ];
+
+/// Why an option of every claim does nothing with a named lock.
+pub fn ignores(option: &str) -> Option<&'static str> {
+    match option {
+        "--holder" => Some("it has an actor: --actor NAME"),
+        "--holder-version" => Some("it has the version of its intent: --intent-version VERSION"),
+        "--reap-proven-dead" => Some("its PID is never asked, only its heartbeat"),
+        _ => None,
+    }
+}
+
+/// The page of `beadlock help tower`.
+pub const HELP: ProtocolHelp = ProtocolHelp {
+    about: "A named lock: tower:NAME",
+    text: "\
+The lock is the file NAME.lock in the lock directory. It says who runs what, and since when.
+
+A lock is valid as long as its heartbeat is fresh. beadlock writes the heartbeat while the command runs. After --ttl \
+seconds without a heartbeat the lock is stale. A stale lock is taken only with --force-lock. Its PID is never asked.
+
+A claim does not wait for the holder, unless --wait says so.",
+    examples: "\
+beadlock hold tower:app --intent-name deploy --intent-version 2 -- ./deploy.sh
+beadlock hold --intent deploy.yaml -- ./deploy.sh
+beadlock list tower:",
+    heading: HEADING,
+};
 
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]

@@ -1,7 +1,11 @@
-//! `beadlock help beads`.
+//! `[beads:]DIR` on a command line.
 
-use crate::protocol::help::ProtocolHelp;
+use super::ProtocolHelp;
 
+/// The options that it understands beside those of every claim.
+pub const OPTIONS: &[&str] = &["--any-directory"];
+
+/// The page of `beadlock help beads`.
 pub const HELP: ProtocolHelp = ProtocolHelp {
     about: "A beads database: [beads:]DIR",
     text: "\

@@ -1,4 +1,5 @@
-//! `beadlock write`, `beadlock update`, `beadlock append`: what they share. Each is for a file alone.
+//! `file:PATH` on a command line: its options, and what `beadlock write`, `beadlock update` and `beadlock append` share.
+//! Each of these is for a file alone.
 
 use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
@@ -11,12 +12,11 @@ use beadlock_core::target::{Scheme, Target};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::kernel::{blocked, note, record};
-use super::lock::{FileLock, take};
-use super::target::FileTarget;
+use super::ProtocolHelp;
 use crate::claim::attendant::{Attending, Stopped};
 use crate::error::{Code, Error};
 use crate::files::write::{Rules, Written};
+use crate::protocol::file::{FileLock, FileTarget, blocked, note, record, take};
 use crate::settings::{audit, either};
 use crate::words::{Part, millis, to_type};
 use crate::{
@@ -248,6 +248,39 @@ pub fn tell(written: &Written, mut answer: Value, talk: &Talk) -> Value {
 }
 
 pub const HEADING: &str = "Files (file:PATH)";
+
+/// The options that it understands beside those of every claim.
+pub const OPTIONS: &[&str] = &["--shared"];
+
+/// Why an option of every claim does nothing with the lock of a file.
+pub fn ignores(option: &str) -> Option<&'static str> {
+    match option {
+        "--holder" => Some("an flock has no name, only a process"),
+        "--holder-version" | "--about" => Some("an flock has no record that could say it"),
+        "--drain" => Some("it has no cycles: --wait is all the waiting there is"),
+        "--reap-proven-dead" => Some("an flock ends with its process: none is ever left behind"),
+        "--id" | "--malformed" | "--yes" | "--even-if-live" => {
+            Some("an flock cannot be taken away, only its process ended")
+        }
+        _ => None,
+    }
+}
+
+/// The page of `beadlock help file`.
+pub const HELP: ProtocolHelp = ProtocolHelp {
+    about: "A file and the lock beside it: file:PATH",
+    text: "\
+The lock is a flock on the file PATH.lock. The kernel releases it when the holder ends, so it is never stale. \
+PATH.lock stays where it is. Do not delete it.
+
+A claim waits up to 30 seconds for the holder. When the wait runs out, the exit code is 8. With --shared several \
+readers hold the lock together.",
+    examples: "\
+beadlock hold file:todo.json -- ./edit.sh
+beadlock update file:todo.json -- jq '.open += 1'
+beadlock append file:events.jsonl < line.json",
+    heading: HEADING,
+};
 
 /// What a claim of a file takes besides.
 #[derive(Debug, Clone, Default, Args)]

@@ -5,9 +5,12 @@ use beadlock_core::dialect::tower::{DEFAULT_TTL, LockName, Record, request_id_is
 use beadlock_core::{dialect::beads::holder_name_is_fit, facts};
 use serde_json::{Map, Value};
 
+use super::TowerArgs;
 use super::intent::{Intent, IntentMode, Params};
-use super::{in_environment, name_of, options::TowerArgs};
-use crate::protocol::{ClaimWords, Intended};
+use crate::claim::draft::RecordDraft;
+use crate::claim::request::{ClaimRequest, LockDraft};
+use crate::cli::targets::{Claimer, Requested};
+use crate::protocol::tower::{in_environment, name_of, user_name};
 use crate::{claim::target::Target, error::Error, settings::environment::Environment};
 
 /// The longest metadata, as a lock file has it: one is read up to 64 KiB, and the other fields need some of that.
@@ -134,13 +137,6 @@ impl<'a> IntentClaim<'a> {
     }
 }
 
-/// The name of the user who runs this, else the number.
-pub fn user_name() -> String {
-    let uid = nix::unistd::getuid();
-    let user = nix::unistd::User::from_uid(uid).ok().flatten();
-    user.map_or_else(|| uid.to_string(), |user| user.name)
-}
-
 fn missing(name: bool, version: bool, intent: Option<&Intent>) -> Error {
     let missing: Vec<&str> = [
         (name, "--intent-name NAME"),
@@ -224,43 +220,31 @@ fn depth(value: &Value) -> usize {
 }
 
 /// The claim of the named lock `target`, or of the lock that the intent names.
-pub fn intended(
+pub fn request(
     target: Option<Target>,
     typed: &TowerArgs,
-    environment: &Environment,
-) -> Result<Intended, Error> {
-    let wanted = IntentClaim::resolve(typed, environment)?;
+    claimer: Claimer<'_>,
+) -> Result<Requested, Error> {
+    let wanted = IntentClaim::resolve(typed, claimer.environment)?;
     let named = target.as_ref().and_then(name_of);
     let name = match wanted.locking(named.as_ref())? {
-        LockChoice::Observe => return Ok(Intended::Nothing(None)),
-        LockChoice::Unnamed(warning) => return Ok(Intended::Nothing(Some(warning))),
+        LockChoice::Observe => return Ok(Requested::NoLock(None)),
+        LockChoice::Unnamed(warning) => return Ok(Requested::NoLock(Some(warning))),
         LockChoice::Named(name) => name,
     };
-    let record = wanted.record(name.clone())?;
-    let target = target.unwrap_or_else(|| in_environment(&name, environment));
-    let (holder, id) = (Some(record.actor.clone()), Some(record.request_id.clone()));
-    let words = ClaimWords::new(move |claimant, pid| {
-        let (pid, now, about) = (pid.into(), facts::now(), claimant.labels.about.as_deref());
-        let record = Record {
-            pid,
-            created_at: now,
-            last_heartbeat_at: now,
-            ..record.clone()
-        };
-        Ok(match about {
-            Some(about) => record.about(about),
-            None => record,
-        }
-        .into())
+    let fields = wanted.record(name.clone())?;
+    let target = target.unwrap_or_else(|| in_environment(&name, claimer.environment));
+    let (holder, id) = (fields.actor.clone(), fields.request_id.clone());
+    let draft = LockDraft::Record(RecordDraft::Tower {
+        fields: Box::new(fields),
+        about: claimer.about(),
     });
-    Ok(Intended::Claim(
-        target.into(),
-        ClaimWords {
-            holder,
-            id,
-            ..words
-        },
-    ))
+    Ok(ClaimRequest {
+        holder,
+        id,
+        ..claimer.request(target, draft)
+    }
+    .into())
 }
 
 #[cfg(test)]

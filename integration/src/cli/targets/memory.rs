@@ -1,28 +1,27 @@
-//! A claim of the lock of a directory: its options, what it says, and the directory that it may make for it.
+//! `memory:DIR` on a command line: its options, and the directory that a claim may make.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
-use beadlock_base::escape::{escaped_path, is_harmless};
-use beadlock_base::{duration, error::system_words};
-use beadlock_core::dialect::memory::{Limits, UNKNOWN};
-use beadlock_core::facts::{hostname, now};
-use beadlock_core::{Options, Verdict};
-use beadlock_core::{dialect::memory, look::look};
+use beadlock_base::{duration, escape::is_harmless};
+use beadlock_core::dialect::memory::UNKNOWN;
 use clap::Args;
 
+use super::{Claimer, ProtocolHelp, Requested, arguments::given};
+use crate::claim::draft::RecordDraft;
+use crate::claim::request::{ClaimRequest, LockDraft};
 use crate::error::{Code, Error};
-use crate::protocol::{ClaimWords, Claimant, Intended};
 use crate::{
-    claim::target::Target, protocol::arguments::given, settings::environment::Environment,
+    claim::target::Target, protocol::LookOptions, protocol::memory::make,
+    settings::environment::Environment,
 };
 
 /// The claim of `target`. Only `--create` makes the directory: else a typing mistake would claim a new directory.
-pub fn intended(
+pub fn request(
     target: Target,
     typed: &MemoryArgs,
-    environment: &Environment,
-) -> Result<Intended, Error> {
-    let (session, operation) = (typed.session(environment)?, typed.operation().to_owned());
+    claimer: Claimer<'_>,
+) -> Result<Requested, Error> {
+    let session = typed.session(claimer.environment)?;
     match typed.create {
         true => make(&target)?,
         false if target.is_nowhere() => {
@@ -34,54 +33,15 @@ pub fn intended(
         }
         false => {}
     }
-    Ok(Intended::Claim(target.into(), words(session, operation)))
-}
-
-pub fn words(session: String, operation: String) -> ClaimWords {
-    let words = ClaimWords::new(move |Claimant { holder, id, labels }, pid| {
-        let about = labels.about.clone();
-        let mark = memory::Mark {
-            about,
-            ..memory::Mark::of(pid, id.to_owned())
-        };
-        let (at, host) = (
-            mark.started_at.unwrap_or_else(now),
-            hostname().map(|name| name.to_string()),
-        );
-        Ok(memory::Record::of_claim((pid, mark), (holder, &operation), at, host).into())
+    let draft = LockDraft::Record(RecordDraft::Memory {
+        operation: typed.operation().to_owned(),
+        about: claimer.about(),
     });
-    ClaimWords {
-        holder: Some(session),
-        ..words
+    Ok(ClaimRequest {
+        holder: session,
+        ..claimer.request(target, draft)
     }
-}
-
-pub fn make(target: &Target) -> Result<(), Error> {
-    fs::create_dir_all(target.dir()).map_err(|error| {
-        let (shown, why) = (escaped_path(target.dir()), system_words(&error));
-        Error::io(
-            format!("the directory {shown} cannot be made: {why}"),
-            error.kind(),
-        )
-    })
-}
-
-/// The id of the lock that this process of this host has already: the document lets it in again.
-pub fn of_same_process(target: &Target, pid: i32, options: &Options) -> Option<String> {
-    let there = look(&target.place, options);
-    let record = there
-        .record
-        .as_ref()
-        .filter(|_| matches!(there.verdict, Verdict::Held(_)))?
-        .as_memory()?;
-    let is_here = record
-        .hostname
-        .as_deref()
-        .zip(hostname())
-        .is_some_and(|(host, here)| host.eq_ignore_ascii_case(&here));
-    there
-        .id
-        .filter(|_| is_here && record.pid == Some(pid.into()))
+    .into())
 }
 
 pub const HEADING: &str = "Directories with one lock (memory:DIR)";
@@ -91,7 +51,8 @@ const SESSION: &str = "CLAWDBOT_SESSION_ID";
 /// What a record says that does not say what it is for.
 const OPERATION: &str = "cli-test";
 
-pub const ALL: &[&str] = &[
+/// The options that it understands beside those of every claim.
+pub const OPTIONS: &[&str] = &[
     "--session-id",
     "--operation",
     "--no-break-stale",
@@ -99,6 +60,30 @@ pub const ALL: &[&str] = &[
     "--stale-after",
     "--stale-after-remote",
 ];
+
+/// Why an option of every claim does nothing with the lock of a directory.
+pub fn ignores(option: &str) -> Option<&'static str> {
+    match option {
+        "--holder" => Some("it has a session: --session-id NAME"),
+        "--holder-version" => Some("its record has no version"),
+        "--reap-proven-dead" => Some("what is not refreshed is stale after 30s by itself"),
+        _ => None,
+    }
+}
+
+/// The page of `beadlock help memory`.
+pub const HELP: ProtocolHelp = ProtocolHelp {
+    about: "A directory with one lock: memory:DIR",
+    text: "\
+The lock is one file in DIR. It says which session holds it, and for which operation.
+
+A lock is valid while its process lives and it is younger than --stale-after. beadlock renews it while the command \
+runs. A claim takes a stale lock, unless --no-break-stale is given. It waits up to 5 seconds for the holder.",
+    examples: "\
+beadlock hold memory:state --operation compact -- ./compact.sh
+beadlock status memory:state",
+    heading: HEADING,
+};
 
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
@@ -112,19 +97,12 @@ pub struct Ages {
 }
 
 impl Ages {
-    pub fn limits(&self) -> Limits {
-        let Limits { age, remote_age } = Limits::default();
-        Limits {
-            age: self.stale_after.unwrap_or(age),
-            remote_age: self.stale_after_remote.unwrap_or(remote_age),
+    /// What was typed, as plain data.
+    pub fn look(&self) -> LookOptions {
+        LookOptions {
+            stale_after: self.stale_after,
+            stale_after_remote: self.stale_after_remote,
         }
-    }
-
-    pub fn given(&self) -> Vec<&'static str> {
-        given([
-            ("--stale-after", self.stale_after.is_some()),
-            ("--stale-after-remote", self.stale_after_remote.is_some()),
-        ])
     }
 }
 
@@ -168,7 +146,7 @@ impl MemoryArgs {
             ("--no-break-stale", self.no_break_stale),
             ("--create", self.create),
         ]);
-        [given, self.ages.given()].concat()
+        [given, self.ages.look().given()].concat()
     }
 }
 
