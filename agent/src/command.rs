@@ -1,7 +1,6 @@
 //! The command of a cycle: its runner, its output into the log, how it ended (docs/design.md#work-keeps-the-gate).
 
 use std::ffi::OsString;
-use std::fmt::{self, Display};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Stdio;
@@ -12,8 +11,6 @@ use beadlock_base::beside::Helpers;
 use beadlock_base::children::{OwnChild, starting};
 use beadlock_base::process::{self, Stat, environment_has};
 use beadlock_base::sys;
-use beadlock_core::GateLoss;
-use beadlock_core::log_line::Event;
 use beadlock_core::runner::{Ended, Order};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -22,158 +19,14 @@ use tokio::process::{Child, ChildStderr};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use crate::cycle_end::CycleEnd;
 use crate::fleet::Right;
-use crate::log::{Line, own};
 use crate::notify;
-use beadlock_base::duration::shown;
 
 /// Longer lines of output are cut at about this many bytes, between characters.
 const LONGEST_LINE: usize = 8192;
 /// How long an ended cycle waits for the end of its runner.
 const RUNNER_END: Duration = Duration::from_secs(1);
-
-/// How a command ended, in the log's words.
-#[derive(Debug, PartialEq)]
-pub(crate) enum End {
-    Complete,
-    Failed {
-        how: Ended,
-        took: Duration,
-    },
-    /// The action ran, and could not do all of it: why.
-    Incomplete(String),
-    /// The action must not, or could not: why, and what to do.
-    Refused(String),
-    TimedOut {
-        after: Duration,
-    },
-    /// Its runner was killed, and so many processes of the command had to be ended.
-    RunnerLost {
-        ended: usize,
-    },
-}
-
-impl End {
-    /// The event of its line.
-    pub(crate) fn event(&self) -> Event {
-        match self {
-            Self::Complete => Event::CycleComplete,
-            Self::Incomplete(_) => Event::CycleIncomplete,
-            Self::Failed {
-                how: Ended::TimedOut,
-                ..
-            }
-            | Self::TimedOut { .. } => Event::CycleTimedOut,
-            Self::Refused(_) | Self::Failed { .. } | Self::RunnerLost { .. } => Event::CycleFailed,
-        }
-    }
-}
-
-impl End {
-    /// One word for metrics.
-    pub(crate) fn reason(&self) -> &'static str {
-        match self {
-            Self::Complete => "",
-            Self::Incomplete(_) => "incomplete",
-            Self::Refused(_) => "refused",
-            Self::TimedOut { .. }
-            | Self::Failed {
-                how: Ended::TimedOut,
-                ..
-            } => "timed_out",
-            Self::RunnerLost { .. } => "runner_lost",
-            Self::Failed {
-                how: Ended::Exit(_),
-                ..
-            } => "exit_code",
-            Self::Failed {
-                how: Ended::Signal(_),
-                ..
-            } => "killed",
-            Self::Failed {
-                how: Ended::NotStarted(_),
-                ..
-            } => "not_started",
-            Self::Failed {
-                how: Ended::GateLost(_),
-                ..
-            } => "gate_lost",
-            Self::Failed {
-                how: Ended::FleetLost,
-                ..
-            } => "fleet_lost",
-        }
-    }
-
-    /// Why it failed, in words; empty where it did not.
-    pub(crate) fn why(&self) -> String {
-        match self {
-            Self::Complete => String::new(),
-            Self::Incomplete(why) | Self::Refused(why) => why.clone(),
-            Self::TimedOut { after } => format!("timed out {}", after_limit(*after)),
-            Self::RunnerLost { ended } => {
-                format!("its runner was killed; {ended} processes of the command ended")
-            }
-            Self::Failed { how, took } => why_failed(how, *took),
-        }
-    }
-}
-
-/// How a command ended that its runner tells of, after this time.
-fn why_failed(how: &Ended, took: Duration) -> String {
-    match how {
-        Ended::Exit(code) => format!("exit code {code} after {}", shown(took)),
-        Ended::Signal(signal) => {
-            let name = Signal::try_from(*signal).map_or("", Signal::as_str);
-            format!("killed by signal {signal} {name} after {}", shown(took))
-        }
-        Ended::NotStarted(why) => format!("the command could not be started: {why}"),
-        Ended::GateLost(loss) => {
-            let what = match loss {
-                GateLoss::Replaced => "replaced by another one",
-                GateLoss::Vanished => "removed or renamed",
-            };
-            format!(
-                "the database's directory was {what} within {}, as by `git switch`, mv or rm; claims no longer wait \
-                 for this cycle, so it was ended; look at what its command changed; to switch between cycles: \
-                 beadlock hold -- git switch BRANCH",
-                shown(took)
-            )
-        }
-        Ended::FleetLost => format!(
-            "its right in the fleet was lost after {}, so all that its command had started was ended; look at what \
-             it changed",
-            shown(took)
-        ),
-        Ended::TimedOut => format!("timed out {}", after_limit(took)),
-    }
-}
-
-/// How a line goes on that says that the command was ended at its limit.
-fn after_limit(limit: Duration) -> String {
-    format!("after {}; command ended", shown(limit))
-}
-
-impl Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.event().beginning())?;
-        match self {
-            Self::Complete => Ok(()),
-            Self::TimedOut { after: limit }
-            | Self::Failed {
-                how: Ended::TimedOut,
-                took: limit,
-            } => write!(f, " {}", after_limit(*limit)),
-            _ => write!(f, ": {}", self.why()),
-        }
-    }
-}
-
-impl From<&End> for Line {
-    fn from(end: &End) -> Self {
-        own::ended(end)
-    }
-}
 
 /// What runs in a cycle.
 pub(crate) struct CommandLine {
@@ -232,14 +85,14 @@ pub(crate) async fn run(
     command: CommandLine,
     timeout: Duration,
     on_line: impl FnMut(&str),
-) -> (End, Option<Runner>) {
+) -> (CycleEnd, Option<Runner>) {
     let order = Order {
         dir: dir.to_path_buf(),
         command: command.words,
         timeout,
     };
     let begun = Instant::now();
-    let failed = |how| End::Failed {
+    let failed = |how| CycleEnd::Failed {
         how,
         took: begun.elapsed(),
     };
@@ -286,12 +139,12 @@ pub(crate) async fn run(
         }
     };
     let end = match how {
-        Some(Ended::Exit(0)) => End::Complete,
-        Some(Ended::TimedOut) => End::TimedOut { after: timeout },
+        Some(Ended::Exit(0)) => CycleEnd::Complete,
+        Some(Ended::TimedOut) => CycleEnd::TimedOut { after: timeout },
         Some(how) => failed(how),
         None => {
             return (
-                End::RunnerLost {
+                CycleEnd::RunnerLost {
                     ended: end_session(&mut runner, dir).await,
                 },
                 None,
@@ -433,84 +286,5 @@ mod tests {
             "\u{fffd}".repeat(LONGEST_LINE * 2),
             "bytes that are no text are no trap"
         );
-    }
-
-    #[test]
-    fn says_how_it_ended() {
-        let took = Duration::from_millis(1_250);
-        let failed = |how| End::Failed { how, took };
-        let table = [
-            (End::Complete, "Sync cycle complete", ""),
-            (
-                End::Incomplete("no upstream".to_owned()),
-                "Sync cycle incomplete: no upstream",
-                "no upstream",
-            ),
-            (
-                End::Refused("no git".to_owned()),
-                "Sync cycle failed: no git",
-                "no git",
-            ),
-            (
-                failed(Ended::Exit(3)),
-                "Sync cycle failed: exit code 3 after 1.2s",
-                "exit code 3 after 1.2s",
-            ),
-            (
-                failed(Ended::Signal(9)),
-                "Sync cycle failed: killed by signal 9 SIGKILL after 1.2s",
-                "killed by signal 9 SIGKILL after 1.2s",
-            ),
-            (
-                failed(Ended::NotStarted("no such file".to_owned())),
-                "Sync cycle failed: the command could not be started: no such file",
-                "the command could not be started: no such file",
-            ),
-            (
-                failed(Ended::GateLost(GateLoss::Replaced)),
-                "Sync cycle failed: the database's directory was replaced by another one within 1.2s, as by `git \
-                 switch`, mv or rm; claims no longer wait for this cycle, so it was ended; look at what its command \
-                 changed; to switch between cycles: beadlock hold -- git switch BRANCH",
-                "the database's directory was replaced by another one within 1.2s, as by `git switch`, mv or rm; \
-                 claims no longer wait for this cycle, so it was ended; look at what its command changed; to switch \
-                 between cycles: beadlock hold -- git switch BRANCH",
-            ),
-            (
-                failed(Ended::GateLost(GateLoss::Vanished)),
-                "Sync cycle failed: the database's directory was removed or renamed within 1.2s, as by `git switch`, \
-                 mv or rm; claims no longer wait for this cycle, so it was ended; look at what its command changed; \
-                 to switch between cycles: beadlock hold -- git switch BRANCH",
-                "the database's directory was removed or renamed within 1.2s, as by `git switch`, mv or rm; claims \
-                 no longer wait for this cycle, so it was ended; look at what its command changed; to switch \
-                 between cycles: beadlock hold -- git switch BRANCH",
-            ),
-            (
-                failed(Ended::FleetLost),
-                "Sync cycle failed: its right in the fleet was lost after 1.2s, so all that its command had started \
-                 was ended; look at what it changed",
-                "its right in the fleet was lost after 1.2s, so all that its command had started was ended; look at \
-                 what it changed",
-            ),
-            (
-                failed(Ended::TimedOut),
-                "Sync cycle timed out after 1.2s; command ended",
-                "timed out after 1.2s; command ended",
-            ),
-            (
-                End::TimedOut {
-                    after: Duration::from_secs(120),
-                },
-                "Sync cycle timed out after 2m; command ended",
-                "timed out after 2m; command ended",
-            ),
-            (
-                End::RunnerLost { ended: 2 },
-                "Sync cycle failed: its runner was killed; 2 processes of the command ended",
-                "its runner was killed; 2 processes of the command ended",
-            ),
-        ];
-        for (end, line, why) in table {
-            assert_eq!((end.to_string().as_str(), end.why().as_str()), (line, why));
-        }
     }
 }

@@ -27,8 +27,9 @@ use tokio::time::Instant;
 
 pub(crate) use self::upkeep::RunningUpkeep;
 use crate::audit::AuditTrail;
-use crate::command::{self, CommandLine, End};
+use crate::command::{self, CommandLine};
 use crate::config::{AgentSettings, CycleAction, Policy, RunMode};
+use crate::cycle_end::CycleEnd;
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::fleet::{Fleet, NotEntered, Right};
@@ -203,7 +204,7 @@ pub(crate) fn check(
         services.watch.forget_lock_gone(number);
     }
     let (end, outcome) = match policy.action() {
-        CycleAction::None => (End::Complete, Outcome::Ran),
+        CycleAction::None => (CycleEnd::Complete, Outcome::Ran),
         CycleAction::Git if cycle.no_gate().is_none() => {
             match sync::plan(services, subject, told) {
                 SyncPlan::Rest(result) => (sync::end_of(&result), Outcome::Synced(result.report)),
@@ -213,7 +214,7 @@ pub(crate) fn check(
         CycleAction::Git | CycleAction::Exec(_) => return CheckResult::Free(cycle, right),
     };
     let mut lines = begin(told);
-    lines.push((&end).into());
+    lines.push(own::ended(&end));
     log::lines(number, lines);
     cycle.leave();
     drop(right);
@@ -387,7 +388,7 @@ pub(crate) async fn run(
         runner,
         report,
     } = match subject.policy.action() {
-        CycleAction::None => CycleWork::without_runner(End::Complete),
+        CycleAction::None => CycleWork::without_runner(CycleEnd::Complete),
         CycleAction::Exec(command) => {
             let on_line = |line: &str| log::output(number, line);
             execute(
@@ -404,7 +405,7 @@ pub(crate) async fn run(
         }
     };
     // Before the gate is let go. The log has a writer of its own, so the line may still come later.
-    log::line(number, &end);
+    log::line(number, own::ended(&end));
     tracing::debug!(end = end.to_string(), took = ?begun.elapsed(), ?report, "work ended");
     cycle.leave();
     drop(right);
@@ -413,8 +414,8 @@ pub(crate) async fn run(
         runner.end().await;
     }
     match (end, report) {
-        (End::Complete, None) => Outcome::Ran,
-        (End::Complete | End::Incomplete(_) | End::Refused(_), Some(report)) => {
+        (CycleEnd::Complete, None) => Outcome::Ran,
+        (CycleEnd::Complete | CycleEnd::Incomplete(_) | CycleEnd::Refused(_), Some(report)) => {
             Outcome::Synced(report)
         }
         (end, _) => Outcome::Failed(CycleFailure::new(end.reason(), end.why())),
@@ -423,7 +424,7 @@ pub(crate) async fn run(
 
 /// The result of a cycle's work.
 struct CycleWork {
-    end: End,
+    end: CycleEnd,
     /// It still shares the gate.
     runner: Option<command::Runner>,
     /// What a sync has found out.
@@ -439,7 +440,7 @@ impl CycleWork {
         }
     }
 
-    fn without_runner(end: End) -> Self {
+    fn without_runner(end: CycleEnd) -> Self {
         Self {
             end,
             runner: None,
@@ -459,7 +460,7 @@ async fn execute(
         Ok(place) => place,
         Err(why) => {
             let how = runner::Ended::NotStarted(why);
-            return CycleWork::without_runner(End::Failed {
+            return CycleWork::without_runner(CycleEnd::Failed {
                 how,
                 took: Duration::ZERO,
             });

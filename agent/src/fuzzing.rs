@@ -58,7 +58,7 @@ pub fn log(
     runtime.block_on(command::read_lines(output, |text| {
         lines.push(own::output(text))
     }));
-    lines.push(Line::from(&command::End::Complete));
+    lines.push(own::ended(&crate::cycle_end::CycleEnd::Complete));
     let shown = name.map(|name| named(Path::new(name)));
     let whose = Whose {
         name: shown.as_deref(),

@@ -30,6 +30,7 @@ mod beside;
 mod command;
 mod config;
 mod cycle;
+mod cycle_end;
 mod database;
 mod diagnostics;
 mod fleet;

@@ -42,6 +42,7 @@ mod ground;
 mod ignored;
 mod list;
 mod log;
+mod observe;
 mod output;
 mod protocol;
 #[doc(hidden)]

@@ -109,6 +109,16 @@ pub fn process_name(pid: i32, command: &str) -> String {
     }
 }
 
+/// What it means that the fleet of a database is left out, for people and for the audit trail.
+pub fn fleet_waived(given: &str) -> String {
+    format!("{given} has joined a fleet, and with --no-fleet only this machine keeps away")
+}
+
+/// The command that shows a process of this machine.
+pub fn see(pid: i64) -> String {
+    to_type("ps -fp {}", &[Part::Pid(pid)])
+}
+
 /// A name in the title of a helper process: escaped, and short enough for two of them on a line of `ps`.
 pub fn in_title(name: &str) -> String {
     const SHOWN: usize = 70;

@@ -15,10 +15,11 @@ const PAGE: &str = "docs/adding-a-protocol.md";
 
 /// What a new protocol touches: its two folders and its file of the command line, the lists of the product, and the list
 /// of the conformance suite.
-const TOUCHED: [&str; 11] = [
+const TOUCHED: [&str; 12] = [
     "checker/core/src/dialect/toy/",
     "checker/core/src/dialect/mod.rs",
     "checker/core/src/target.rs",
+    "integration/src/explain/by_protocol.rs",
     "integration/src/protocol/toy/",
     "integration/src/protocol/mod.rs",
     "integration/src/protocol/words.rs",

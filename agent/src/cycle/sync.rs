@@ -18,7 +18,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::{CycleServices, CycleWork, Subject, execute, timeout_of};
-use crate::command::{CommandLine, End};
+use crate::command::CommandLine;
+use crate::cycle_end::CycleEnd;
 use crate::database::LoggedState;
 use crate::fleet::Right;
 use crate::log::{self, own};
@@ -73,7 +74,7 @@ pub(super) async fn sync(
 ) -> CycleWork {
     if let Some(error) = cycle.no_gate() {
         let why = format!("without a gate two syncs could meet in one repository: {error}");
-        return CycleWork::without_runner(End::Refused(why));
+        return CycleWork::without_runner(CycleEnd::Refused(why));
     }
     let Subject {
         number,
@@ -143,7 +144,7 @@ pub(super) async fn sync(
     };
     let command = match command_of(&request) {
         Ok(command) => command,
-        Err(error) => return CycleWork::without_runner(End::Refused(error.to_string())),
+        Err(error) => return CycleWork::without_runner(CycleEnd::Refused(error.to_string())),
     };
     let CycleWork { end, runner, .. } =
         execute(services, subject, command, (cycle, right), on_line).await;
@@ -152,7 +153,7 @@ pub(super) async fn sync(
     for line in told.hear(network, &messages, now) {
         log::line(*number, own::worded(line));
     }
-    if end == End::Complete && messages.contains(&SyncMessage::Done) {
+    if end == CycleEnd::Complete && messages.contains(&SyncMessage::Done) {
         let times = SyncTimes {
             wall: (wall, self::wall()),
             ended: now,
@@ -166,8 +167,8 @@ pub(super) async fn sync(
     }
     told.lost();
     let end = match end {
-        End::Complete => {
-            End::Refused("it ended without a last word; what it said is above".to_owned())
+        CycleEnd::Complete => {
+            CycleEnd::Refused("it ended without a last word; what it said is above".to_owned())
         }
         end => end,
     };
@@ -275,9 +276,9 @@ pub(super) fn end_of(
         refused,
         next_try: wait,
     }: &SyncResult,
-) -> End {
+) -> CycleEnd {
     let Some(hindrance) = &report.hindrance else {
-        return End::Complete;
+        return CycleEnd::Complete;
     };
     if hindrance.kind == HindranceKind::Failed {
         let next = || {
@@ -287,7 +288,7 @@ pub(super) fn end_of(
                 .map(|next| format!("; type: {next}"))
                 .unwrap_or_default()
         };
-        return End::Refused(
+        return CycleEnd::Refused(
             refused
                 .clone()
                 .unwrap_or_else(|| format!("{}{}", hindrance.why, next())),
@@ -297,7 +298,7 @@ pub(super) fn end_of(
     let line = refused
         .clone()
         .unwrap_or_else(|| waiting(report, &hindrance.why));
-    End::Incomplete(match wait {
+    CycleEnd::Incomplete(match wait {
         Some(wait) => format!("{line}; {}", next_try(*wait)),
         None => line,
     })
@@ -350,7 +351,7 @@ mod tests {
             })
             .to_string()
         };
-        assert_eq!(end_of(&SyncResult::default()), End::Complete);
+        assert_eq!(end_of(&SyncResult::default()), CycleEnd::Complete);
         for kind in [
             HindranceKind::NotPushing,
             HindranceKind::NotPulling,

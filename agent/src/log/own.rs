@@ -21,7 +21,7 @@ use beadlock_core::zombie::Zombie;
 use beadlock_core::{Decision, Reason};
 
 use super::{Line, this_agent};
-use crate::command::End;
+use crate::cycle_end::CycleEnd;
 
 /// A line with the beginning of its event.
 fn said(event: Event, rest: impl Display) -> Line {
@@ -56,7 +56,7 @@ pub(crate) fn failed(why: impl Display) -> Line {
 }
 
 /// How a cycle has ended.
-pub(crate) fn ended(end: &End) -> Line {
+pub(crate) fn ended(end: &CycleEnd) -> Line {
     Line::new(end.event(), end.to_string())
 }
 

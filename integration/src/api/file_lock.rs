@@ -37,7 +37,7 @@
 #[cfg(feature = "validate-schema")]
 pub use crate::files::Schema;
 pub use crate::files::append::{Appended, Torn};
-pub use crate::files::json::Format;
+pub use crate::files::json::{Format, UnknownFormat};
 pub use crate::files::write::{Rules, Written};
 pub use crate::protocol::file::{
     FileLock, LockId, Locking, Mode, Turn, append, atomic_write, save_json, update_json,

@@ -8,7 +8,7 @@ use beadlock_core::Options;
 use beadlock_core::facts::random_id;
 use beadlock_core::take::{Held, Release};
 
-use crate::claim::attendant::{Attendant, Stopped, Unattended};
+use crate::claim::attendant::{Stopped, Unattended, WaitControl};
 use crate::claim::loss::{self, Loss};
 use crate::claim::{
     asking::Asking, command::holder_name, draft::RecordDraft, nested, release::release,
@@ -124,7 +124,7 @@ impl Hold {
     fn claim_in(
         self,
         environment: &Environment,
-        attendant: &mut impl Attendant,
+        attendant: &mut dyn WaitControl,
     ) -> Result<Claim, Stopped> {
         check_holder(&self.holder)?;
         self.labels.check()?;
@@ -139,7 +139,7 @@ impl Hold {
         self,
         target: Target,
         environment: &Environment,
-        attendant: &mut impl Attendant,
+        attendant: &mut dyn WaitControl,
     ) -> Result<Claim, Stopped> {
         let Self {
             holder,

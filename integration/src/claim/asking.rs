@@ -6,7 +6,7 @@ use std::{cell::OnceCell, fmt, time::Duration};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::{sys::signal::Signal, sys::time::TimeSpec};
 
-use super::attendant::{Attendant, Stopped};
+use super::attendant::{Stopped, WaitControl};
 
 /// How often it asks.
 const EVERY: Duration = Duration::from_millis(50);
@@ -38,7 +38,7 @@ fn clock() -> Option<TimerFd> {
     Some(clock)
 }
 
-impl Attendant for Asking<'_> {
+impl WaitControl for Asking<'_> {
     fn signals(&self) -> Option<BorrowedFd<'_>> {
         self.clock.get_or_init(clock).as_ref().map(AsFd::as_fd)
     }

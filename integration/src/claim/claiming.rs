@@ -5,9 +5,9 @@ use beadlock_core::gate::Gate;
 use beadlock_core::take::{self, Attempt, Held, Site};
 use beadlock_core::{Options, Removed};
 
-use super::attendant::{Attendant, Stopped};
+use super::attendant::{Stopped, WaitControl};
 use super::{fleet, gate, patience::Patience, request::ClaimRequest};
-use crate::{error::Error, output::trail::Trail};
+use crate::{error::Error, observe::Notice, output::trail::Trail};
 
 impl ClaimRequest {
     /// Claims for the process `pid`, which the record names, or says why not. On `Ok` the lock stands and the gate is
@@ -16,7 +16,7 @@ impl ClaimRequest {
     pub fn acquire(
         &self,
         pid: u32,
-        attendant: &mut impl Attendant,
+        attendant: &mut dyn WaitControl,
         removed: impl Fn(&Removed),
     ) -> Result<Held, Stopped> {
         let dir = self.target.dir();
@@ -55,18 +55,18 @@ impl ClaimRequest {
     pub fn acquire_audited(
         &self,
         pid: u32,
-        attendant: &mut impl Attendant,
+        attendant: &mut dyn WaitControl,
         trail: &Trail<'_>,
     ) -> Result<Held, Stopped> {
-        let talk = trail.talk();
+        let observer = trail.observer();
         let claimed = self.acquire(pid, attendant, |removed| {
-            self.target
-                .removed(removed)
-                .iter()
-                .for_each(|words| talk.say(words));
+            if let Some(words) = self.target.removed(removed) {
+                let words = &words;
+                observer.notice(&Notice::RemovedStale { removed, words });
+            }
             trail.removed(removed);
         });
-        talk.end_live();
+        observer.notice(&Notice::WaitEnded);
         let held = claimed.inspect_err(|stopped| {
             if let Stopped::Failed(error) = stopped {
                 trail.blocked(error, &self.target.place);

@@ -106,7 +106,7 @@ impl Inspected<'_> {
     }
 
     pub fn see_process(&self) -> String {
-        see(self.record.pid())
+        words::see(self.record.pid())
     }
 
     pub fn see_on_its_host(&self) -> String {
@@ -129,10 +129,6 @@ impl Inspected<'_> {
     pub fn once_gone(&self) -> String {
         format!("once it is gone: {}", self.by_hand())
     }
-}
-
-pub fn see(pid: i64) -> String {
-    to_type("ps -fp {}", &[Part::Pid(pid)])
 }
 
 /// Looks for a process on another host. A host with the name of a container is one.

@@ -7,7 +7,7 @@ use beadlock_core::{audit::Event, check::has_fleet_mark};
 
 use super::target::Target;
 use crate::error::{Code, Error};
-use crate::{output::trail::Trail, words::to_type};
+use crate::{observe::Notice, output::trail::Trail, words, words::to_type};
 
 /// Refuses a claim that nothing could end when the fleet is lost. Fails also when the mark cannot be looked for.
 pub fn refuse_joined(target: &Target) -> Result<(), Error> {
@@ -34,11 +34,9 @@ pub fn has_joined(target: &Target) -> Result<bool, Error> {
 /// Says and writes down that the fleet of a database is left out.
 pub fn waive(target: &Target, trail: &Trail<'_>) -> Result<(), Error> {
     if has_joined(target)? {
-        let words = format!(
-            "{} has joined a fleet, and with --no-fleet only this machine keeps away",
-            target.given
-        );
-        trail.talk().warn(&words);
+        let given = &target.given;
+        trail.observer().notice(&Notice::FleetWaived { given });
+        let words = words::fleet_waived(given);
         trail.write(Event::FleetWaived, |entry| entry.detail(&words));
     }
     Ok(())

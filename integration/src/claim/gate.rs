@@ -12,7 +12,7 @@ use beadlock_base::{duration::shown, escape::escaped_path};
 use beadlock_core::gate::Gate;
 use nix::sys::eventfd::EventFd;
 
-use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
+use super::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use super::event::{bell, failed_to, wait_for};
 use crate::error::{Code, Error, Holder};
 use crate::{settings::wait::Deadline, words};
@@ -23,7 +23,7 @@ pub fn take(
     dir: &Path,
     reach: &Path,
     drain: Duration,
-    attendant: &mut impl Attendant,
+    attendant: &mut dyn WaitControl,
 ) -> Result<Result<Gate, CheckerError>, Stopped> {
     match Gate::try_take(reach) {
         Ok(Some(gate)) => return Ok(Ok(gate)),
@@ -60,7 +60,7 @@ pub fn take_or_advise(
     dir: &Path,
     patience: Duration,
     advice: &str,
-    attendant: &mut impl Attendant,
+    attendant: &mut dyn WaitControl,
 ) -> Result<Result<Gate, CheckerError>, Stopped> {
     take(dir, dir, patience, attendant).map_err(|stopped| match stopped {
         Stopped::Failed(error) if error.code() == Code::DrainTimeout => {

@@ -9,7 +9,7 @@ use beadlock_core::{gate_loss::GateWatch, take::Held};
 use super::lease::heartbeat::{HeartbeatEvent, Heartbeats};
 use super::lease::{FAILURES_IN_A_ROW, HearHeartbeats, Limits};
 use super::loss::{self, EndedWatch, Loss, Watch, WatchStart, Watched};
-use crate::{error::Error, output::trail::Trail};
+use crate::{error::Error, observe::Notice, output::trail::Trail};
 
 #[derive(Debug)]
 pub enum Keeping {
@@ -193,19 +193,18 @@ impl Guard<'_> {
         for news in beats.news() {
             match news {
                 HeartbeatEvent::Failed { in_a_row, why } => {
-                    if in_a_row == 1 {
-                        trail.talk().warn(&format!(
-                            "a heartbeat failed: {why}; the command goes on, and it is tried again"
-                        ));
+                    if [1, FAILURES_IN_A_ROW].contains(&in_a_row) {
+                        let failed = Notice::HeartbeatFailed {
+                            in_a_row,
+                            why: &why,
+                        };
+                        trail.observer().notice(&failed);
                     }
                     if in_a_row == FAILURES_IN_A_ROW {
-                        trail.talk().warn(&format!(
-                            "{in_a_row} heartbeats in a row have failed: {why}"
-                        ));
                         trail.heartbeat_failed(in_a_row, &why);
                     }
                 }
-                HeartbeatEvent::Recovered => trail.talk().say("heartbeats succeed again"),
+                HeartbeatEvent::Recovered => trail.observer().notice(&Notice::HeartbeatsAgain),
                 HeartbeatEvent::Lost(loss, kept) => {
                     told = Some(LossReport::of(
                         loss,

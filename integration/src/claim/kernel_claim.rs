@@ -6,7 +6,7 @@ use std::{ffi::OsString, time::Duration};
 
 use beadlock_core::dialect::LockMode;
 
-use super::attendant::{Attending, Stopped};
+use super::attendant::{Stopped, WaitControl};
 use super::kernel_lock::{KernelLock, WithoutRecord};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::{
@@ -14,7 +14,8 @@ use super::{
     request::ClaimRequest, signals::Signals, target::Target,
 };
 use crate::{
-    error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait,
+    error::Error, observe::Notice, output::trail::Trail, settings::environment::Environment,
+    settings::wait::Wait,
 };
 
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl<'a> KernelClaim<'a> {
         environment: &'a Environment,
     ) -> Result<Self, Error> {
         let target = &request.target;
-        kernel.note(target, trail.talk());
+        kernel.note(target, trail.observer());
         let outer = kernel.outer(target, mode, environment)?;
         let is_nested = outer.is_some();
         let id = match outer {
@@ -97,7 +98,7 @@ impl SessionClaim for KernelClaim<'_> {
     fn obtain(
         &mut self,
         _child: CommandProcess<'_>,
-        attending: &mut Attending<'_>,
+        attending: &mut dyn WaitControl,
     ) -> Result<(), Stopped> {
         let Self {
             request: ClaimRequest { target, wait, .. },
@@ -111,9 +112,7 @@ impl SessionClaim for KernelClaim<'_> {
         (self.id, self.is_nested) = (lock.id(), lock.is_nested());
         if self.is_nested {
             let (given, id) = (&target.given, &self.id);
-            trail.talk().say_more(&format!(
-                "{given} is held by an outer claim ({id}); running under it"
-            ));
+            trail.observer().notice(&Notice::Nested { given, id });
         } else {
             lock.acquired(&self.id, trail);
         }

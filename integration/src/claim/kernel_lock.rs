@@ -9,10 +9,10 @@ use beadlock_core::{
 };
 use serde_json::Value;
 
-use super::attendant::{Attending, Stopped};
+use super::attendant::{Stopped, WaitControl};
 use super::{keeping::Guard, leaving::Why, loss::Loss, target::Target};
 use crate::{
-    error::Error, output::Fact, output::talk::Talk, output::trail::Trail,
+    error::Error, observe::Observer, output::Fact, output::trail::Trail,
     settings::environment::Environment, settings::wait::Wait,
 };
 
@@ -21,7 +21,7 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     /// Whether somebody has it, and its holder. Changes nothing.
     fn look(&self, target: &Target, gates: &Gates) -> Observation;
     /// Says how far such a lock reaches there.
-    fn note(&self, target: &Target, talk: &Talk);
+    fn note(&self, target: &Target, observer: &dyn Observer);
     /// The id of the claim that this process runs in already, and the process that has it. Fails where a lock would
     /// wait for itself.
     fn outer(
@@ -39,7 +39,7 @@ pub trait WithoutRecord: fmt::Debug + Sync {
         mode: LockMode,
         wait: Wait,
         environment: &Environment,
-        attending: &mut Attending<'_>,
+        attending: &mut dyn WaitControl,
         trail: &Trail<'_>,
     ) -> Result<Box<dyn KernelLock>, Stopped>;
     /// The lock that another process has taken and shares with this one as an open file.
@@ -50,13 +50,18 @@ pub trait WithoutRecord: fmt::Debug + Sync {
         target: &Target,
         wait: Wait,
         environment: &Environment,
-        talk: &Talk,
+        attending: &mut dyn WaitControl,
     ) -> Result<Duration, Stopped>;
     /// The claim with this id, of its own or under another one, is there.
     fn stands(&self, target: &Target, id: &str) -> bool;
     /// Ends the claim with this id. Its keeper writes that into its own audit file. Exit 1 where its keeper could not be
     /// ended.
-    fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<KernelRelease, Error>;
+    fn release(
+        &self,
+        target: &Target,
+        id: &str,
+        observer: &dyn Observer,
+    ) -> Result<KernelRelease, Error>;
     /// Why nobody can break it.
     fn not_to_break(&self, target: &Target, seen: &Observation) -> Error;
 }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use beadlock_base::{duration::shown, escape::escaped_path};
 use beadlock_core::audit::Outcome;
 use beadlock_core::take::{Held, Release, Whereabouts};
 
-use super::{attendant::Attendant, loss::Loss, release::release, target::Target, tree::Ending};
-use crate::{error::Error, output::trail::Trail};
+use super::{attendant::WaitControl, loss::Loss, release::release, target::Target, tree::Ending};
+use crate::{error::Error, observe::Notice, output::trail::Trail};
 
 pub struct Leaving<'a> {
     pub target: &'a Target,
@@ -110,7 +109,7 @@ impl Leaving<'_> {
         held: Held,
         known: Option<Loss>,
         why: Why,
-        attendant: &mut impl Attendant,
+        attendant: &mut dyn WaitControl,
     ) -> Left {
         let (age, record, id) = (held.age(), held.record().clone(), held.id().to_owned());
         let is_in_place = known.is_none() && held.whereabouts() == Whereabouts::InPlace;
@@ -131,19 +130,16 @@ impl Leaving<'_> {
             _ if known.is_some() && !rules.lost_is_released => {}
             Ok(Release::Released) => {
                 if known.is_none() {
-                    self.trail.talk().end_live();
-                    // The age of the claim is not in every lock; the words are its document's then.
-                    match rules
-                        .released
-                        .filter(|_| why.reason == Why::RELEASED.reason)
-                    {
-                        Some(words) => self.trail.talk().say(words),
-                        None => self.trail.talk().say(&format!(
-                            "released {} after {}",
-                            self.target.given,
-                            shown(age)
-                        )),
-                    }
+                    let observer = self.trail.observer();
+                    observer.notice(&Notice::WaitEnded);
+                    observer.notice(&Notice::Released {
+                        given: &self.target.given,
+                        held: Some(age),
+                        // The age of the claim is not in every lock; the words are its document's then.
+                        document: rules
+                            .released
+                            .filter(|_| why.reason == Why::RELEASED.reason),
+                    });
                 }
                 // Work that goes on after a loss is not a success.
                 let result = if known.is_some() {
@@ -159,8 +155,8 @@ impl Leaving<'_> {
                 let error = &failed.1;
                 let then = self.target.not_released(&record, error);
                 self.trail
-                    .talk()
-                    .warn(&format!("the lock was not released: {then}"));
+                    .observer()
+                    .notice(&Notice::NotReleased { then: &then });
                 self.trail.not_released(why.reason, age, &record, error);
             }
         }
@@ -176,7 +172,7 @@ impl Leaving<'_> {
             (None, Ok(Release::Released)) => return Left::Released,
             (None, Err(_)) => return Left::Stuck,
         };
-        self.trail.talk().end_live();
+        self.trail.observer().notice(&Notice::WaitEnded);
         Left::Lost(error)
     }
 
@@ -184,10 +180,10 @@ impl Leaving<'_> {
     /// seen before, of the claim `id`.
     pub fn hangs(&self, known: Option<&Loss>, id: &str) {
         let then = self.target.rules().then_stale;
-        self.trail.talk().warn(&format!(
-            "the lock was not released: {} does not answer; it goes stale by itself{then}",
-            escaped_path(&self.target.path())
-        ));
+        self.trail.observer().notice(&Notice::ReleaseHangs {
+            path: &self.target.path(),
+            then,
+        });
         let why = known
             .map(|loss| loss.cause(&self.target.path(), id, None))
             .unwrap_or_default();

@@ -11,6 +11,7 @@ pub mod event;
 pub mod explained;
 pub mod fleet;
 pub mod gate;
+pub mod interactive_wait;
 pub mod keeping;
 pub mod kernel_claim;
 pub mod kernel_lock;

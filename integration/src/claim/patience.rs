@@ -17,7 +17,7 @@ use beadlock_core::{
     zombie::Zombie,
 };
 
-use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
+use super::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use super::event::{Events, wait_for};
 use super::{protocol::WaitOver, settling::Settling, target::Target};
 use crate::error::{Code, Error, Exit, Holder};
@@ -92,7 +92,7 @@ impl<'a> Patience<'a> {
     }
 
     /// Returns when it is worth trying again. Fails when the patience is over, or the attendant stopped it.
-    pub fn after(&mut self, skip: Skip, attendant: &mut impl Attendant) -> Result<(), Stopped> {
+    pub fn after(&mut self, skip: Skip, attendant: &mut dyn WaitControl) -> Result<(), Stopped> {
         match skip {
             Skip::Locked(..) => {
                 (self.unreadable, self.changing) = (None, None);
@@ -134,7 +134,7 @@ impl<'a> Patience<'a> {
         &self,
         words: &str,
         deadline: Deadline,
-        attendant: &mut impl Attendant,
+        attendant: &mut dyn WaitControl,
     ) -> Result<(), Stopped> {
         if self.begun.elapsed() >= NOTICE_AFTER {
             let (path, left) = (self.target.path(), deadline.left());
@@ -153,7 +153,7 @@ impl<'a> Patience<'a> {
     }
 
     /// Waits, without the gate, until the lock is no longer seen to be held.
-    fn wait_for_the_holder(&mut self, attendant: &mut impl Attendant) -> Result<(), Stopped> {
+    fn wait_for_the_holder(&mut self, attendant: &mut dyn WaitControl) -> Result<(), Stopped> {
         let Self { target, wait, .. } = *self;
         let first = || Deadline::after(wait.limit());
         let deadline = self.end.unwrap_or(*self.holder.get_or_insert_with(first));
@@ -187,7 +187,7 @@ impl<'a> Patience<'a> {
             while !again.is_over() && !deadline.is_over() {
                 if notice.is_over() {
                     attendant.waiting(&Waited::Holder {
-                        target,
+                        path: &target.path(),
                         look: &look,
                         left: deadline.left(),
                     })?;

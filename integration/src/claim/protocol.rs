@@ -10,7 +10,6 @@ use beadlock_core::{
     take::Held,
 };
 
-use super::explained::{Explained, Inspected};
 use super::target::{Target, prefixed};
 use super::{kernel_lock::WithoutRecord, lease::Limits};
 use crate::settings::wait::Wait;
@@ -125,11 +124,6 @@ pub trait Protocol: fmt::Debug + Sync {
         _facts: Option<&Facts>,
         _options: &Options,
     ) -> Option<Duration> {
-        None
-    }
-
-    /// What a lock of it amounts to that has a record; `None`: there is nothing to explain.
-    fn explain(&self, _seen: &Inspected<'_>) -> Option<Explained> {
         None
     }
 }

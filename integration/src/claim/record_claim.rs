@@ -5,7 +5,8 @@ use std::{ffi::OsString, fmt, time::Duration};
 use beadlock_base::filesystem::shared_file_system;
 use beadlock_core::take::Held;
 
-use super::attendant::{Attending, Stopped};
+use super::attendant::{Stopped, WaitControl};
+use super::interactive_wait::InteractiveWait;
 use super::keeping::{Guard, Keeping};
 use super::leaving::{Enders, Leaving, Left, Why};
 use super::loss::{Loss, Watch, WatchStart};
@@ -14,7 +15,8 @@ use super::{
     lease::HearHeartbeats, nested, request::ClaimRequest, signals::Signals, target::Target,
 };
 use crate::{
-    error::Error, output::trail::Trail, settings::environment::Environment, settings::wait::Wait,
+    error::Error, observe::Notice, observe::Reach, output::trail::Trail,
+    settings::environment::Environment, settings::wait::Wait,
 };
 
 pub struct RecordClaim<'a> {
@@ -120,23 +122,18 @@ impl SessionClaim for RecordClaim<'_> {
     fn obtain(
         &mut self,
         child: CommandProcess<'_>,
-        attending: &mut Attending<'_>,
+        attending: &mut dyn WaitControl,
     ) -> Result<(), Stopped> {
         let target = &self.request.target;
-        let talk = self.trail.talk();
-        if let Some(outer) = &self.request.outer {
-            talk.say_more(&format!(
-                "{} is held by an outer claim ({outer}); running under it",
-                target.given
-            ));
+        let (observer, given) = (self.trail.observer(), &target.given);
+        if let Some(id) = &self.request.outer {
+            observer.notice(&Notice::Nested { given, id });
             self.state = State::Nested(None);
             return Ok(());
         }
         if let Some(name) = shared_file_system(target.dir()).filter(|_| target.has_cycles()) {
-            let given = &target.given;
-            talk.note(&format!(
-                "{given} is on {name}: a running cycle is waited for on this machine only"
-            ));
+            let reach = Reach::Cycles;
+            observer.notice(&Notice::SharedFs { given, name, reach });
         }
         let pid = child.pid.unsigned_abs();
         let held = self.request.acquire_audited(pid, attending, self.trail)?;
@@ -220,7 +217,7 @@ impl SessionClaim for RecordClaim<'_> {
         };
         let age = held.age();
         let leaving = self.leaving(failed_step);
-        let mut attending = Attending::wait_of(signals, self.trail.talk(), None);
+        let mut attending = InteractiveWait::wait_of(signals, self.trail.observer(), None);
         match leaving.end(held, lost, why, &mut attending) {
             Left::Released | Left::ByAnother => End {
                 held: Some(age),

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use beadlock_core::take::{Held, Release};
 
-use super::{attendant::Attendant, gate};
+use super::{attendant::WaitControl, gate};
 use crate::error::Error;
 
 /// Ends a claim with the gate held, waiting for it at most `patience`, and no longer than until a signal. The guard
@@ -13,7 +13,7 @@ pub(crate) fn release(
     held: Held,
     dir: &Path,
     patience: Duration,
-    attendant: &mut impl Attendant,
+    attendant: &mut dyn WaitControl,
 ) -> Result<Release, Box<(Held, Error)>> {
     let gate = match gate::take(dir, &held.reach(), patience, attendant) {
         Ok(gate) => gate.ok(),

@@ -2,15 +2,12 @@
 
 use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
-use super::attendant::{Attending, Stopped};
-use beadlock_base::{
-    deadline::WorkDeadline,
-    escape::{escaped, escaped_path},
-};
+use super::attendant::{Stopped, WaitControl};
+use beadlock_base::deadline::WorkDeadline;
 
 use super::lease::{HearHeartbeats, Limits};
 use super::{keeping::Guard, leaving::Why, loss::Loss, signals::Signals, target::Target};
-use crate::{error::Error, settings::wait::Wait};
+use crate::{error::Error, observe::Claimed, settings::wait::Wait};
 
 /// One claim of a session. The session calls these in the order in which they stand here; of several claims each is
 /// kept up before the next one is obtained.
@@ -50,7 +47,7 @@ pub trait SessionClaim: fmt::Debug {
     fn obtain(
         &mut self,
         child: CommandProcess<'_>,
-        attending: &mut Attending<'_>,
+        attending: &mut dyn WaitControl,
     ) -> Result<(), Stopped>;
     /// What orders the second steps of a session's claims; `None`: this claim has no second step.
     fn second_step(&self) -> Option<&str> {
@@ -60,7 +57,7 @@ pub trait SessionClaim: fmt::Debug {
     fn take_second_step(
         &self,
         _child: CommandProcess<'_>,
-        _attending: &mut Attending<'_>,
+        _attending: &mut dyn WaitControl,
     ) -> Result<(), Stopped> {
         Ok(())
     }
@@ -80,9 +77,9 @@ pub trait SessionClaim: fmt::Debug {
     fn may_begin(&self) -> Result<(), Error> {
         Ok(())
     }
-    /// What is said once it stands, of a holder with this PID.
-    fn announcement(&self, holder: &str, pid: i32) -> String {
-        claimed(self.target(), holder, pid)
+    /// What is told once it stands, of a holder with this PID.
+    fn announcement<'a>(&'a self, holder: &'a str, pid: i32) -> Claimed<'a> {
+        self.target().claimed(holder, pid)
     }
     /// A process of the claim itself, which does not belong to the command's tree.
     fn helper(&self) -> Option<i32> {
@@ -135,17 +132,4 @@ pub struct End {
     pub held: Option<Duration>,
     pub released: bool,
     pub lost: Option<Error>,
-}
-
-/// `claimed .beads for make (PID 7)`, and in which directory where its document names another.
-pub fn claimed(target: &Target, holder: &str, pid: i32) -> String {
-    let dir = target
-        .not_in()
-        .map(|_| format!(" in {}", escaped_path(target.dir())));
-    format!(
-        "claimed {} for {} (PID {pid}){}",
-        target.given,
-        escaped(holder),
-        dir.unwrap_or_default()
-    )
 }

@@ -11,11 +11,9 @@ use beadlock_core::dolt::Dolt;
 use beadlock_core::{look::Look, redirect, target::Scheme};
 
 use crate::error::{Code, Error};
+use crate::observe::{Claimed, Notice, Observer};
 use crate::words::command_of_holder;
-use crate::{
-    output::envelope::Request, output::talk::Talk, output::trail::Trail,
-    settings::environment::Environment,
-};
+use crate::{output::envelope::Request, output::trail::Trail, settings::environment::Environment};
 
 /// What is locked. The folders of `protocol` make targets; everything else asks them.
 #[derive(Debug, Clone)]
@@ -58,31 +56,37 @@ impl Target {
     }
 
     /// Makes the directory of its lock, where a claim of its protocol does that.
-    pub fn prepare(&self, environment: &Environment, talk: &Talk) -> Result<(), Error> {
-        let made = self.make_directory(environment)?;
-        made.into_iter().for_each(|made| talk.say(&made));
+    pub fn prepare(&self, environment: &Environment, observer: &dyn Observer) -> Result<(), Error> {
+        if let Some(dir) = self.make_directory(environment)? {
+            observer.notice(&Notice::Made { dir: &dir });
+        }
         Ok(())
     }
 
-    /// Warns of what its protocol knows of its directory: once, however many locks in it are looked at.
-    pub fn warn(&self, talk: &Talk) {
-        let known = talk.warnings();
-        let new = self
-            .warnings()
-            .into_iter()
-            .filter(|warning| !known.contains(warning));
-        new.for_each(|warning| talk.warn(&warning));
+    /// Warns of what its protocol knows of its directory.
+    pub fn warn(&self, observer: &dyn Observer) {
+        for warning in self.warnings() {
+            observer.notice(&Notice::Directory(&warning));
+        }
     }
 
-    /// What a claim of it keeps away and what not, where bd keeps the database in Dolt.
-    pub fn limit_of_dolt(&self) -> Option<String> {
-        let is_dolt = self.rules().has_cycles && Dolt::of(self.dir()).is_some();
-        is_dolt.then(|| {
-            format!(
-                "{} is a Dolt database: this claim keeps away beadlock-agent and daemons that ask, but not bd",
-                self.given
-            )
-        })
+    /// bd keeps the database in Dolt. A claim keeps away beadlock-agent and daemons that ask, but not bd then.
+    pub fn is_in_dolt(&self) -> bool {
+        self.rules().has_cycles && Dolt::of(self.dir()).is_some()
+    }
+
+    /// This target, claimed for `holder` with this PID. Whether it is in Dolt is not looked at.
+    pub fn claimed<'a>(&'a self, holder: &'a str, pid: i32) -> Claimed<'a> {
+        let rules = self.rules();
+        Claimed {
+            given: &self.given,
+            dir: self.not_in().map(|_| self.dir()),
+            holder,
+            pid,
+            in_dolt: false,
+            committable: rules.may_be_committed.then_some(&self.place),
+            fleet: None,
+        }
     }
 
     /// A lock whose directory a claim would make, and that does not exist yet: the lock is free, and nothing is made
@@ -107,13 +111,13 @@ impl Target {
         file: Option<&Path>,
         (holder, id): (Option<&str>, Option<&str>),
         request: &'a Request,
-        talk: &'a Talk,
+        observer: &'a dyn Observer,
     ) -> Result<Trail<'a>, Error> {
         let locks = self.own_files();
         let of = (self.name(), locks.as_slice());
-        match id.and_then(|id| self.events(file, id, talk)) {
-            Some(events) => Trail::of_document(file, events, of, request, talk),
-            None => Trail::open(file, holder, of, request, talk),
+        match id.and_then(|id| self.events(file, id, observer)) {
+            Some(events) => Trail::of_document(file, events, of, request, observer),
+            None => Trail::open(file, holder, of, request, observer),
         }
     }
 

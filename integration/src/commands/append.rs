@@ -11,7 +11,7 @@ use crate::claim::{attendant::Stopped, signals::Signals};
 use crate::cli::targets::file::{Checked, OnFile};
 use crate::error::{End, Error, Replaced};
 use crate::files::{append::Lines, append::append as append_lines, entry::Entry, json::Format};
-use crate::output::{Common, answers::conclude};
+use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::environment::Environment;
 
 const HELP: &str = "\
@@ -34,7 +34,7 @@ pub struct AppendArgs {
 
 pub fn run(args: &AppendArgs, environment: &Environment, common: &Common) -> End {
     let added = append(args, environment, common)
-        .map_err(|stopped| stopped.end(" before anything was added", Replaced::default()));
+        .map_err(|stopped| end_of(stopped, " before anything was added", Replaced::default()));
     conclude(common, added)
 }
 

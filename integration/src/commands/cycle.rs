@@ -30,12 +30,13 @@ use serde_json::Value;
 use crate::claim::fleet::waive;
 use crate::claim::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
 use crate::claim::{
-    attendant::Attending, attendant::Stopped, command::Command, keeping::Guard, leaving::Why,
+    attendant::Stopped, attendant::WaitControl, command::Command, keeping::Guard, leaving::Why,
     loss::Loss, nested, report::Report, signals::Signals, target::Target,
 };
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
-use crate::output::{Common, answers::print_envelope, trail::Trail};
+use crate::observe::Notice;
+use crate::output::{Common, answers::end_of, answers::print_envelope, trail::Trail};
 use crate::protocol::named_claim::{anew, refuse_lost};
 use crate::protocol::{Acceptance, resolve};
 #[cfg(feature = "fleet")]
@@ -123,7 +124,7 @@ pub fn run(typed: CycleArgs, helpers: Helpers, environment: &Environment, common
             )
         }
         Err(stopped) => {
-            let (end, error) = stopped.end(" before the command was started", replaced);
+            let (end, error) = end_of(stopped, " before the command was started", replaced);
             common.talk.error(&error.to_string());
             (end, error, Value::Null)
         }
@@ -200,6 +201,7 @@ fn cycle(
         helpers,
         environment,
         talk,
+        observer: talk,
     };
     if typed.no_fleet {
         waive(&target, &trail)?;
@@ -282,12 +284,12 @@ fn in_fleet(
 fn say_entered(cycle: &Cycle, trail: &Trail<'_>) {
     if let Some(removed) = cycle.decision().removed() {
         trail.removed(removed);
-        trail.talk().say(&cycle.decision().to_string());
+        let words = &cycle.decision().to_string();
+        let notice = Notice::RemovedStale { removed, words };
+        trail.observer().notice(&notice);
     }
     if let Some(why) = cycle.no_gate() {
-        trail.talk().warn(&format!(
-            "there is no gate here ({why}): claims do not wait for this cycle"
-        ));
+        trail.observer().notice(&Notice::NoGateForCycle { why });
     }
 }
 
@@ -372,7 +374,11 @@ impl SessionClaim for CycleClaim<'_> {
     }
 
     /// The gate is ours already: it is watched, and shared with the gate keeper.
-    fn obtain(&mut self, child: CommandProcess<'_>, _: &mut Attending<'_>) -> Result<(), Stopped> {
+    fn obtain(
+        &mut self,
+        child: CommandProcess<'_>,
+        _: &mut dyn WaitControl,
+    ) -> Result<(), Stopped> {
         // The command's process has it.
         self.inherited = None;
         let failed = |doing: &str, error: io::Error| {

@@ -14,7 +14,10 @@ use crate::claim::{
 };
 use crate::cli::targets::{self, Claimer, HoldOnlyArgs, refuse_report, targets_of_claim};
 use crate::error::{End, Error};
-use crate::output::{Common, answers::print_envelope, refuse_lock_file, talk::print};
+use crate::ignored::Reminding;
+use crate::output::{
+    Common, answers::end_of, answers::print_envelope, refuse_lock_file, talk::print,
+};
 use crate::protocol::named_claim::{anew, refuse_lost};
 use crate::run::{session::Finished, session::Session, steps::Steps};
 use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
@@ -118,7 +121,7 @@ pub fn run(typed: HoldArgs, helpers: Helpers, environment: &Environment, common:
             lost: Some(error), ..
         }) => (End::Code(own.code(error.exit)), Some(error)),
         Err(stopped) => {
-            let (end, error) = stopped.end(" before the command was started", own);
+            let (end, error) = end_of(stopped, " before the command was started", own);
             (end, Some(error))
         }
     };
@@ -173,6 +176,7 @@ fn hold(
     }
     let (on_loss, kill_after, wait_group) = (*on_loss, *kill_after, typed.wait_group);
     let order = Vec::new();
+    let program = Reminding::with(talk, environment.of_database().cwd);
     let session = Session {
         command,
         on_loss,
@@ -183,6 +187,7 @@ fn hold(
         helpers,
         environment,
         talk,
+        observer: &program,
     };
     let Some(first) = wanted.first() else {
         return session.run(
@@ -212,14 +217,13 @@ fn hold(
     let claims = requests.into_iter().zip(&trails);
     let claims = claims.map(|(request, trail)| fleet::claim(request, on_loss, trail, environment));
     let mut claims = claims.collect::<Result<Vec<_>, _>>()?;
-    Session {
+    let session = Session {
         steps,
         order,
         ..session
-    }
-    .run(
-        &mut claims,
-        &mut Signals::block().map_err(Error::of_signals)?,
-        report,
-    )
+    };
+    let mut signals = Signals::block().map_err(Error::of_signals)?;
+    let finished = session.run(&mut claims, &mut signals, report)?;
+    program.finish();
+    Ok(finished)
 }

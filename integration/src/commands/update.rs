@@ -15,7 +15,7 @@ use crate::error::{Code, End, Error, Replaced};
 use crate::files::{
     entry::Beside, entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy,
 };
-use crate::output::{Common, answers::conclude};
+use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::protocol::{file::nested, file::open::LockFile};
 use crate::settings::{self, either, environment::Environment};
 use filter::{Filter, Input};
@@ -70,7 +70,7 @@ pub fn run(args: UpdateArgs, helpers: Helpers, environment: &Environment, common
         own: args.own_exit_code,
     };
     let updated = update(args, helpers, environment, common)
-        .map_err(|stopped| stopped.end(" before the file was changed", own));
+        .map_err(|stopped| end_of(stopped, " before the file was changed", own));
     conclude(common, updated)
 }
 

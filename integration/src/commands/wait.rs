@@ -10,12 +10,13 @@ use beadlock_core::{gate::Gate, take::Site};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::attendant::{Stopped, WaitControl};
+use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::protocol::ProtocolKind;
 use crate::claim::{fleet::has_joined, gate, patience::Patience, signals::Signals, target::Target};
 use crate::cli::targets::LookArgs;
 use crate::error::{End, Error, Replaced};
-use crate::output::{Common, answers::conclude};
+use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::protocol::{Acceptance, resolve};
 use crate::settings::{audit, either, environment::Environment, wait::Wait};
 use crate::{ground::Ground, words};
@@ -46,7 +47,7 @@ pub struct WaitArgs {
 
 pub fn run(typed: &WaitArgs, environment: &Environment, common: &Common) -> End {
     let waited = wait(typed, environment, common)
-        .map_err(|stopped| stopped.end(" before it was free", Replaced::default()));
+        .map_err(|stopped| end_of(stopped, " before it was free", Replaced::default()));
     conclude(common, waited)
 }
 
@@ -69,7 +70,11 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<
         None => target.rules().default_wait,
     };
     if let ProtocolKind::Kernel(kernel) = target.rules().kind {
-        let waited = kernel.wait(&target, wait, environment, talk)?;
+        let mut signals = Signals::block().map_err(Error::of_signals)?;
+        let mut attending = InteractiveWait::wait_of(&mut signals, talk, None);
+        let waited = kernel.wait(&target, wait, environment, &mut attending);
+        talk.end_live();
+        let waited = waited?;
         talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
         return Ok(answer(&target, waited, false));
     }
@@ -90,7 +95,7 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<
         talk,
     )?;
     let mut signals = Signals::block().map_err(Error::of_signals)?;
-    let mut attending = Attending::wait_of(&mut signals, talk, None);
+    let mut attending = InteractiveWait::wait_of(&mut signals, talk, None);
     let begun = Instant::now();
     let removed = until_free(&target, wait, options, &mut attending)?;
     talk.end_live();
@@ -128,7 +133,7 @@ fn until_free(
     target: &Target,
     wait: Wait,
     options: Options,
-    attendant: &mut impl Attendant,
+    attendant: &mut dyn WaitControl,
 ) -> Result<Option<Removed>, Stopped> {
     let mut patience = Patience::to_see_it_free(target, wait, options);
     loop {
@@ -145,7 +150,7 @@ fn check_patiently(
     target: &Target,
     options: &Options,
     patience: Duration,
-    attendant: &mut impl Attendant,
+    attendant: &mut dyn WaitControl,
 ) -> Result<Decision, Stopped> {
     let decision = check(&target.place, options);
     let is_shut = || Gate::try_take(target.dir()).is_ok_and(|gate| gate.is_none());

@@ -11,7 +11,7 @@ use crate::claim::{attendant::Stopped, event::wait_for, signals::Signals};
 use crate::cli::targets::file::{Backups, Checked, OnFile, tell};
 use crate::error::{End, Error, Replaced};
 use crate::files::{entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy};
-use crate::output::{Common, answers::conclude};
+use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::environment::Environment;
 
 /// The longest pause between two looks for signals while it reads.
@@ -43,7 +43,7 @@ pub struct WriteArgs {
 
 pub fn run(args: &WriteArgs, environment: &Environment, common: &Common) -> End {
     let written = write(args, environment, common)
-        .map_err(|stopped| stopped.end(" before the file was written", Replaced::default()));
+        .map_err(|stopped| end_of(stopped, " before the file was written", Replaced::default()));
     conclude(common, written)
 }
 

@@ -10,6 +10,7 @@ use beadlock_core::{gate::Gate, gates::GateHolder};
 use serde_json::Value;
 
 use super::Exit;
+use crate::files::{self, SchemaError};
 use crate::words;
 
 /// The error codes that scripts rely on.
@@ -234,6 +235,30 @@ impl From<beadlock_base::error::Error> for Error {
             errno: error.raw_os_error(),
             ..Self::io(error.to_string(), error.kind())
         }
+    }
+}
+
+impl From<files::Error> for Error {
+    /// With the code of the contract. A lost lock has an error of its own already.
+    fn from(error: files::Error) -> Self {
+        let lost = match error {
+            files::Error::Lost(why) => why.downcast::<Self>(),
+            files::Error::Schema(SchemaError::NotOne { .. } | SchemaError::NotBuilt) => {
+                return Self::usage(error.to_string());
+            }
+            error => {
+                let failed = Self::io(error.to_string(), error.kind());
+                return if error.is_invalid_content() {
+                    failed.detailed("invalid_content")
+                } else {
+                    failed
+                };
+            }
+        };
+        lost.map_or_else(
+            |why| Self::new(Code::LockLost, why.to_string()),
+            |error| *error,
+        )
     }
 }
 

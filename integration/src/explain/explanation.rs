@@ -13,10 +13,10 @@ use beadlock_core::{Options, Verdict};
 use beadlock_core::{facts, look::Look, on_disk::OnDisk};
 use serde_json::{Map, Value, json};
 
+use super::by_protocol;
 use super::gate::{GateSeen, Shut};
 use super::situation::{self, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, millis};
-use crate::protocol::protocol;
 use crate::words::{self, counted, kind_words, with_comment};
 use crate::{claim::target::Target, output::Fact};
 
@@ -50,7 +50,7 @@ impl Explanation {
                 .zip(look.facts.as_ref())
                 .and_then(|(record, facts)| {
                     let is_gate_shut = gate.is_shut();
-                    protocol(target.scheme).explain(&Inspected {
+                    by_protocol::explain(&Inspected {
                         look,
                         record,
                         facts,

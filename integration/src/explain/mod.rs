@@ -2,6 +2,7 @@
 //!
 //! What belongs to one kind of lock comes from its protocol as values; this room adds what is the same for all.
 
+mod by_protocol;
 pub mod checked;
 pub mod explanation;
 mod gate;

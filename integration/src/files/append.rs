@@ -9,11 +9,12 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs::File, os::unix::fs::FileExt};
 
-use beadlock_base::{error::system_words, escape::escaped_path};
+use beadlock_base::escape::escaped_path;
 use nix::sys::stat::FileStat;
 
+use super::error::{Error, Remains};
 use super::{backups, entry::Beside, entry::Entry, json::Check, json::Spilled, write::tidy};
-use crate::{error::Error, files::WriteLock, words::counted};
+use crate::{files::WriteLock, words::counted};
 
 const LIMIT: u64 = 1 << 30;
 
@@ -199,29 +200,22 @@ fn torn_end(file: &File, size: u64) -> io::Result<Option<Torn>> {
 impl Short {
     /// Cuts off again what was added of the lines, and says why.
     fn undone(self, entry: &Entry, file: &File, before: u64, created: bool) -> Error {
-        let path = escaped_path(entry.path());
-        let failed = Error::failed(format_args!("add to {path}"), &self.error);
         let is_ours_alone = entry
             .stat(file)
             .is_ok_and(|now| size(&now) == before + self.added as u64);
-        let stays = if !is_ours_alone {
-            let added = self.added;
-            format!(
-                "{added} bytes of it are there, for somebody without the lock has added to it at the same time"
-            )
-        } else if let Err(error) = file.set_len(before) {
-            let why = system_words(&error);
-            format!(
-                "it could not be cut back to its {before} bytes: {why}; cut it: truncate -s {before} {path}"
-            )
+        let remains = if !is_ours_alone {
+            Remains::Part { added: self.added }
+        } else if let Err(why) = file.set_len(before) {
+            Remains::NotCut { size: before, why }
         } else if created && entry.remove(Beside::Itself).is_ok() {
-            "there is no such file still".to_owned()
+            Remains::NoFile
         } else {
-            "it stays as it was".to_owned()
+            Remains::AsItWas
         };
-        Error {
-            message: format!("{failed}; {stays}"),
-            ..failed
+        Error::NotAdded {
+            path: entry.path().to_owned(),
+            source: self.error,
+            remains,
         }
     }
 }
@@ -230,7 +224,6 @@ impl Short {
 mod tests {
     use super::super::json::Format;
     use super::*;
-    use crate::protocol::file::FileLock;
     use std::fs;
 
     const LINES: Check<'_> = Check {
@@ -242,15 +235,23 @@ mod tests {
         Lines::read(text.as_bytes(), "the lines", Path::new("x"), &LINES).unwrap()
     }
 
+    /// Nobody else has the file.
+    struct Unshared;
+
+    impl WriteLock for Unshared {
+        fn guards(&self, _: &Entry) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
     struct Log {
         _dir: tempfile::TempDir,
         entry: Entry,
-        lock: FileLock,
     }
 
     impl Log {
         fn append(&self, text: &str) -> Appended {
-            append(&self.entry, &self.lock, &lines(text)).unwrap()
+            append(&self.entry, &Unshared, &lines(text)).unwrap()
         }
     }
 
@@ -258,15 +259,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log.jsonl");
         fs::write(&path, text).unwrap();
-        let (entry, lock) = (
-            Entry::open(&path).unwrap(),
-            FileLock::exclusive(&path).unwrap(),
-        );
-        Log {
-            _dir: dir,
-            entry,
-            lock,
-        }
+        let entry = Entry::open(&path).unwrap();
+        Log { _dir: dir, entry }
     }
 
     fn text(path: &Path) -> String {

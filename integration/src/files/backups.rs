@@ -15,8 +15,7 @@ use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};
 
-use super::{acl, entry::Beside, entry::Entry};
-use crate::error::Error;
+use super::{Error, acl, entry::Beside, entry::Entry};
 
 /// How many are kept where nobody says so.
 pub const DEFAULT: u32 = 5;
@@ -91,10 +90,7 @@ impl Kept<'_> {
         let Newest::Waiting { last } = std::mem::replace(&mut self.newest, Newest::None) else {
             return Ok(());
         };
-        rotate(self.entry, last).map_err(|error| {
-            let message = format!("{error}; the file is new, and the next write moves its backups");
-            Error { message, ..error }
-        })
+        rotate(self.entry, last).map_err(|error| Error::Backup(Box::new(error)))
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::{fs::File, io, os::fd::AsRawFd, os::unix::fs::OpenOptionsExt};
+use std::{borrow::Cow, fs::File, io, os::fd::AsRawFd, os::unix::fs::OpenOptionsExt};
 
 use beadlock_base::escape::escaped_path;
 use beadlock_base::regular;
@@ -18,7 +18,7 @@ use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 use rustix::fs::{StatxAttributes, StatxFlags, statx};
 
 use super::acl::Acl;
-use crate::error::Error;
+use super::error::{Error, Hint, Pin};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
@@ -51,7 +51,7 @@ impl Entry {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let name = path
             .file_name()
-            .ok_or_else(|| failed("write", path, &Errno::EISDIR.into()))?;
+            .ok_or_else(|| Error::io("write", path, Errno::EISDIR))?;
         let parent = path
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty())
@@ -60,7 +60,7 @@ impl Entry {
             .read(true)
             .custom_flags(OFlag::O_DIRECTORY.bits())
             .open(parent);
-        let dir = dir.map_err(|error| failed("open", parent, &error))?;
+        let dir = dir.map_err(|error| Error::io("open", parent, error))?;
         Ok(Self {
             dir,
             path: path.to_owned(),
@@ -90,8 +90,13 @@ impl Entry {
         name
     }
 
-    pub fn failed(&self, doing: &str, which: Beside, error: impl Into<io::Error>) -> Error {
-        failed(doing, &self.path_of(which), &error.into())
+    pub fn failed(
+        &self,
+        doing: impl Into<Cow<'static, str>>,
+        which: Beside,
+        error: impl Into<io::Error>,
+    ) -> Error {
+        Error::io(doing, &self.path_of(which), error)
     }
 
     /// What is there, never followed; `None`: nothing.
@@ -112,18 +117,15 @@ impl Entry {
     }
 
     fn regular(&self, which: Beside, stat: FileStat) -> Result<FileStat, Error> {
-        let kind = match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+        let what = match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
             SFlag::S_IFREG => return Ok(stat),
             SFlag::S_IFDIR => "a directory",
             SFlag::S_IFLNK => "a symbolic link",
             SFlag::S_IFIFO => "a FIFO",
             _ => "no regular file",
         };
-        let path = escaped_path(&self.path_of(which));
-        Err(Error::io(
-            format!("{path} is {kind}; move it out of the way"),
-            io::ErrorKind::InvalidInput,
-        ))
+        let path = self.path_of(which);
+        Err(Error::InTheWay { path, what })
     }
 
     /// The file, or one beside it, for reading; `None`: there is none.
@@ -197,12 +199,7 @@ impl Entry {
     fn not_created(&self, which: Beside, errno: Errno) -> Error {
         let error = self.failed("create", which, errno);
         match errno {
-            Errno::EACCES | Errno::EROFS => {
-                let message = format!(
-                    "{error}; its directory must be writable, for a write makes a new file"
-                );
-                Error { message, ..error }
-            }
+            Errno::EACCES | Errno::EROFS => error.with(Hint::WritableDirectory),
             _ => error,
         }
     }
@@ -260,7 +257,7 @@ impl Entry {
             let obstacle = (to == Beside::Itself).then(|| self.obstacle()).flatten();
             let onto = escaped_path(&self.path_of(to));
             obstacle
-                .unwrap_or_else(|| self.failed(&format!("move onto {onto} what was"), from, errno))
+                .unwrap_or_else(|| self.failed(format!("move onto {onto} what was"), from, errno))
         })
     }
 
@@ -273,11 +270,9 @@ impl Entry {
             StatxFlags::TYPE,
         )
         .ok()?;
-        let (kind, words) = obstacle_among(stat.stx_attributes & stat.stx_attributes_mask)?;
-        Some(Error::io(
-            format!("{} {words}; it stays as it was", escaped_path(&self.path)),
-            kind,
-        ))
+        let by = pin_among(stat.stx_attributes & stat.stx_attributes_mask)?;
+        let path = self.path.clone();
+        Some(Error::Pinned { path, by })
     }
 
     pub fn remove(&self, which: Beside) -> Result<bool, Error> {
@@ -307,36 +302,18 @@ impl Entry {
     }
 }
 
-/// `failed to DOING PATH: what the system said`.
-fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
-    Error::failed(format_args!("{doing} {}", escaped_path(path)), error)
-}
-
-/// Attributes that keep every other file from taking this one's name: what the file is then, and what to do. The
-/// system's error for the rename says nothing of the cause.
-const OBSTACLES: [(StatxAttributes, io::ErrorKind, &str); 3] = [
-    (
-        StatxAttributes::MOUNT_ROOT,
-        io::ErrorKind::ResourceBusy,
-        "is a mount point of its own (docker -v file:file); mount its directory instead",
-    ),
-    (
-        StatxAttributes::IMMUTABLE,
-        io::ErrorKind::PermissionDenied,
-        "is immutable (chattr +i); chattr -i lets it be written again",
-    ),
-    (
-        StatxAttributes::APPEND,
-        io::ErrorKind::PermissionDenied,
-        "is append-only (chattr +a); beadlock append adds lines to it",
-    ),
+/// Attributes that keep every other file from taking this one's name; the first that a file has is the one to name.
+const PINS: [(StatxAttributes, Pin); 3] = [
+    (StatxAttributes::MOUNT_ROOT, Pin::MountPoint),
+    (StatxAttributes::IMMUTABLE, Pin::Immutable),
+    (StatxAttributes::APPEND, Pin::AppendOnly),
 ];
 
-fn obstacle_among(attributes: StatxAttributes) -> Option<(io::ErrorKind, &'static str)> {
-    let found = OBSTACLES
+fn pin_among(attributes: StatxAttributes) -> Option<Pin> {
+    let found = PINS
         .into_iter()
-        .find(|(attribute, ..)| attributes.contains(*attribute));
-    found.map(|(_, kind, words)| (kind, words))
+        .find(|(attribute, _)| attributes.contains(*attribute));
+    found.map(|(_, pin)| pin)
 }
 
 #[cfg(test)]
@@ -345,15 +322,12 @@ mod tests {
 
     #[test]
     fn an_attribute_is_an_obstacle_and_none_is_none() {
-        let words = |attributes| {
-            obstacle_among(attributes).map(|(_, words)| words.split(' ').nth(1).unwrap())
-        };
-        assert_eq!(words(StatxAttributes::empty()), None);
-        assert_eq!(words(StatxAttributes::COMPRESSED), None);
-        assert_eq!(words(StatxAttributes::IMMUTABLE), Some("immutable"));
-        assert_eq!(words(StatxAttributes::APPEND), Some("append-only"));
+        assert_eq!(pin_among(StatxAttributes::empty()), None);
+        assert_eq!(pin_among(StatxAttributes::COMPRESSED), None);
+        assert_eq!(pin_among(StatxAttributes::IMMUTABLE), Some(Pin::Immutable));
+        assert_eq!(pin_among(StatxAttributes::APPEND), Some(Pin::AppendOnly));
         let both = StatxAttributes::IMMUTABLE | StatxAttributes::MOUNT_ROOT;
-        assert_eq!(obstacle_among(both).unwrap().0, io::ErrorKind::ResourceBusy);
+        assert_eq!(pin_among(both), Some(Pin::MountPoint));
     }
 
     #[test]

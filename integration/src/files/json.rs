@@ -3,14 +3,13 @@
 //! whole value. A value may be nested [`DEEPEST`] levels deep.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::{ffi::OsStr, fmt, path::Path};
+use std::{ffi::OsStr, fmt, path::Path, str::FromStr};
 
-use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::escape::escaped;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Deserializer, Value};
 
-use super::Schema;
-use crate::error::Error;
+use super::{Error, Schema};
 
 /// What some editors put before a text, and JSON never begins with. It cannot be seen, so messages name it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -18,12 +17,11 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const PIECE: usize = 64 * 1024;
 
 /// What content has to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// One JSON value, nested at most 127 levels deep.
     Json,
     /// Such a value in each line.
-    #[value(name = "jsonl")]
     JsonLines,
     /// Anything.
     Any,
@@ -37,6 +35,33 @@ impl Format {
             Self::JsonLines
         } else {
             Self::Json
+        }
+    }
+}
+
+/// A text that is not the name of a [`Format`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownFormat(String);
+
+impl fmt::Display for UnknownFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(text) = self;
+        write!(f, "{text:?} is not a format: json, jsonl or any")
+    }
+}
+
+impl std::error::Error for UnknownFormat {}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    /// The format of this name, as its `Display` writes it.
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        match text {
+            "json" => Ok(Self::Json),
+            "jsonl" => Ok(Self::JsonLines),
+            "any" => Ok(Self::Any),
+            _ => Err(UnknownFormat(text.to_owned())),
         }
     }
 }
@@ -73,21 +98,10 @@ pub enum Spilled {
 impl Spilled {
     /// For content of the file at `path`, which came from `source`.
     pub fn error(self, path: &Path, source: &str) -> Error {
-        let path = escaped_path(path);
-        let stays = |failed: Error, which: &str| Error {
-            message: format!("{failed}; {which} stays as it was"),
-            ..failed
-        };
-        match self {
-            Self::Read(error) => stays(Error::failed(format_args!("read {source}"), &error), &path),
-            Self::Write(error) => stays(
-                Error::failed(format_args!("write the new content of {path}"), &error),
-                "it",
-            ),
-            Self::Invalid(why) => {
-                let message = format!("{source} is {why}; {path} stays as it was");
-                Error::io(message, io::ErrorKind::InvalidData).detailed("invalid_content")
-            }
+        Error::Content {
+            path: path.to_owned(),
+            from: source.to_owned(),
+            why: self,
         }
     }
 }
@@ -341,6 +355,15 @@ mod tests {
             Err(Spilled::Invalid(why)) => Err(why),
             Err(other) => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_format_is_read_by_the_name_that_it_is_shown_by() {
+        for format in [Format::Json, Format::JsonLines, Format::Any] {
+            assert_eq!(format.to_string().parse(), Ok(format));
+        }
+        let unknown = "xml".parse::<Format>().unwrap_err().to_string();
+        assert_eq!(unknown, "\"xml\" is not a format: json, jsonl or any");
     }
 
     #[test]

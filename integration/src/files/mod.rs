@@ -5,6 +5,7 @@ mod acl;
 pub mod append;
 mod backups;
 pub mod entry;
+mod error;
 pub mod json;
 #[cfg(not(feature = "validate-schema"))]
 mod no_schema;
@@ -14,16 +15,15 @@ mod schema;
 pub mod stage;
 pub mod write;
 
+pub use error::{Error, SchemaError};
 #[cfg(not(feature = "validate-schema"))]
 pub use no_schema::Schema;
 #[cfg(feature = "validate-schema")]
 pub use schema::Schema;
 
-use crate::error::Error;
-
 /// The lock under which a file is changed.
 pub trait WriteLock {
     /// Checks that this lock still protects the file: the lock file is the one that was locked, and lies beside it.
-    /// Writers ask before each step that needs the lock.
+    /// Writers ask before each step that needs the lock. Fails with [`Error::Lost`] when it does not.
     fn guards(&self, entry: &entry::Entry) -> Result<(), Error>;
 }

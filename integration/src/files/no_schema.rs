@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::error::Error;
+use super::{Error, SchemaError};
 
 /// Does not exist in this build.
 #[derive(Debug)]
@@ -13,10 +13,7 @@ pub enum Schema {}
 impl Schema {
     /// Says how to get a beadlock that can.
     pub fn read(_: &Path) -> Result<Self, Error> {
-        Err(Error::usage(
-            "--schema needs the cargo feature validate-schema, and this beadlock was built without it; build it with: \
-             cargo install --locked --path integration --features validate-schema",
-        ))
+        Err(Error::Schema(SchemaError::NotBuilt))
     }
 
     /// The same surface as in schema.rs.

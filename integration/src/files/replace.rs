@@ -13,12 +13,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use beadlock_base::escape::escaped_path;
 use beadlock_core::facts::random_id;
 use nix::unistd::{Gid, Uid, fchown};
 
+use super::error::{Error, Hint};
 use super::{acl, acl::Acl, entry::Entry};
-use crate::error::Error;
 
 const PERMISSIONS: u32 = 0o7777;
 
@@ -40,14 +39,14 @@ impl Replacement {
         // Where links lead to: the link itself stays one.
         let path = path
             .canonicalize()
-            .map_err(|error| failed("find", path, &error))?;
+            .map_err(|error| Error::io("find", path, error))?;
         let beside = path.with_file_name(format!(".merge_file_{}", &random_id()[..8]));
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(&beside)
-            .map_err(|error| not_created(&path, &error))?;
+            .map_err(|error| not_created(&path, error))?;
         let replacement = Self {
             path,
             beside,
@@ -57,7 +56,7 @@ impl Replacement {
             .and_then(|()| replacement.resemble(&file))
             // Some file systems find out only now that there is no room.
             .and_then(|()| file.sync_all())
-            .map_err(|error| failed("write the new content of", &replacement.path, &error))?;
+            .map_err(|error| Error::io("write the new content of", &replacement.path, error))?;
         Ok(replacement)
     }
 
@@ -83,7 +82,7 @@ impl Replacement {
             let obstacle = Entry::open(&self.path)
                 .ok()
                 .and_then(|entry| entry.obstacle());
-            obstacle.unwrap_or_else(|| failed("write", &self.path, &error))
+            obstacle.unwrap_or_else(|| Error::io("write", &self.path, error))
         })?;
         self.is_placed = true;
         Ok(())
@@ -98,17 +97,12 @@ impl Drop for Replacement {
     }
 }
 
-/// `failed to DOING PATH: what the system said`.
-fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
-    Error::failed(format_args!("{doing} {}", escaped_path(path)), error)
-}
-
-fn not_created(path: &Path, error: &io::Error) -> Error {
-    let why = failed("write", path, error);
-    match error.kind() {
+fn not_created(path: &Path, error: io::Error) -> Error {
+    let kind = error.kind();
+    let why = Error::io("write", path, error);
+    match kind {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            let message = format!("{why}; its directory must be writable, for a new file is made");
-            Error { message, ..why }
+            why.with(Hint::WritableDirectoryToReplace)
         }
         _ => why,
     }

@@ -6,7 +6,7 @@ use beadlock_base::escape::{escaped, escaped_path};
 use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::error::Error;
+use super::{Error, SchemaError};
 
 const LIMIT: u64 = 16 << 20;
 
@@ -23,13 +23,10 @@ impl Schema {
         let name = escaped_path(path);
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_end(&mut bytes));
-        let read =
-            read.map_err(|error| Error::failed(format_args!("read the schema {name}"), &error))?;
+        let read = read.map_err(|error| Error::io("read the schema", path, error))?;
         let no_schema = |why: &str| {
-            Error::usage(format!(
-                "{name} is no JSON Schema that could be used: {}",
-                escaped(why)
-            ))
+            let (name, why) = (name.to_string(), escaped(why).to_string());
+            Error::Schema(SchemaError::NotOne { name, why })
         };
         if read as u64 > LIMIT {
             return Err(no_schema("it has more than 16 MiB"));

@@ -10,8 +10,8 @@ use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};
 
+use super::error::{Error, Hint};
 use super::{acl, acl::Acl, entry::Beside, entry::Entry};
-use crate::error::{Code, Error};
 
 const PERMISSIONS: u32 = 0o7777;
 
@@ -127,10 +127,10 @@ impl<'e> Stage<'e> {
         if errno != Errno::EPERM {
             return error;
         }
-        let FileStat { st_uid, st_gid, .. } = original;
-        let message =
-            format!("{error}: it belongs to UID {st_uid}, GID {st_gid}; write it as that user");
-        Error::new(Code::NotPermitted, message)
+        error.with(Hint::Owner {
+            uid: original.st_uid,
+            gid: original.st_gid,
+        })
     }
 
     /// Gives it the name `PATH.tmp`. Only under the lock, where what a crash has left there is gone.

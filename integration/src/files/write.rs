@@ -19,10 +19,11 @@ use std::{fmt, io::Read};
 
 use beadlock_base::escape::escaped_path;
 
+use super::error::{Error, Hint};
 use super::{
     Schema, backups, entry::Beside, entry::Entry, json::Check, json::Format, stage::Stage,
 };
-use crate::{error::Error, files::WriteLock, words::counted};
+use crate::{files::WriteLock, words::counted};
 
 /// What messages call content that no command line has named.
 pub const CONTENT: &str = "the content";
@@ -193,9 +194,7 @@ impl<'e> Draft<'e> {
         let rotated = kept.rotate();
         entry.sync().map_err(|error| {
             let error = entry.failed("sync the directory of", Beside::Itself, error);
-            let message =
-                format!("{error}; the file is new, and may be the old one again after a power cut");
-            Error { message, ..error }
+            error.with(Hint::MayBeUndone)
         })?;
         rotated.map(|()| written)
     }

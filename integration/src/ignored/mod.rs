@@ -19,7 +19,7 @@ use beadlock_base::shell::{self, Part};
 use nix::unistd::geteuid;
 
 use patterns::{GITIGNORE, Patterns, read};
-pub use reminder::Reminder;
+pub use reminder::{Reminder, Reminding};
 
 /// What git makes of some files of one directory.
 #[derive(Debug, Clone, PartialEq, Eq)]

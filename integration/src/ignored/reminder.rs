@@ -5,7 +5,7 @@ use std::fs::{self, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
-use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, thread, time::Duration};
+use std::{cell::RefCell, ffi::OsStr, io, os::unix::ffi::OsStrExt, thread, time::Duration};
 
 use beadlock_base::regular::CAREFULLY;
 use beadlock_core::{dialect::StartedAt, facts};
@@ -13,7 +13,8 @@ use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::{stat::futimens, time::TimeSpec};
 
 use super::{IgnoreAdvice, WorkTree, patterns::Patterns};
-use crate::{claim::target::Target, output::talk::Talk};
+use crate::observe::{Claimed, Notice, Observer};
+use crate::output::talk::Talk;
 
 /// How long the end of a claim waits for an answer that usually takes a millisecond.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -27,22 +28,20 @@ impl Reminder {
     /// Asks about the lock of a database, or of `lock:PATH`. A lock that is judged by time does no harm in another
     /// clone: it goes stale there. Nothing is asked with `-q`, nor about a repository that had its reminder today or
     /// that belongs to another user.
-    pub fn of(target: &Target, cwd: PathBuf, talk: &Talk) -> Self {
-        Self(Self::begin(target, cwd, talk))
+    pub fn of(claimed: &Claimed<'_>, cwd: PathBuf, talk: &Talk) -> Self {
+        Self(Self::begin(claimed, cwd, talk))
     }
 
-    fn begin(target: &Target, cwd: PathBuf, talk: &Talk) -> Option<Receiver<String>> {
+    fn begin(claimed: &Claimed<'_>, cwd: PathBuf, talk: &Talk) -> Option<Receiver<String>> {
         let voice = talk.voice()?;
-        if !target.rules().may_be_committed {
-            return None;
-        }
-        let tree = WorkTree::around(target.dir()).filter(WorkTree::is_ours)?;
+        let place = claimed.committable?;
+        let tree = WorkTree::around(place.dir()).filter(WorkTree::is_ours)?;
         let stamp = ReminderStamp::of(&tree.common);
         if stamp.is_fresh() {
             return None;
         }
-        let name = OsStr::from_bytes(target.place.names().lock().to_bytes()).to_owned();
-        let dir = target.dir().to_owned();
+        let name = OsStr::from_bytes(place.names().lock().to_bytes()).to_owned();
+        let dir = place.dir().to_owned();
         let (sender, receiver) = channel();
         let ask = move || {
             let patterns = Patterns::around(&dir, &[&name], &tree).ok()?;
@@ -70,6 +69,44 @@ impl Reminder {
     pub fn finish(self, talk: &Talk) {
         if let Some(sentence) = self.0.and_then(|answer| answer.recv_timeout(PATIENCE).ok()) {
             talk.has_warned(sentence);
+        }
+    }
+}
+
+/// What the program makes of a session's notices: a person hears them, and git is asked about each lock that is
+/// claimed.
+#[derive(Debug)]
+pub struct Reminding<'a> {
+    talk: &'a Talk,
+    cwd: PathBuf,
+    reminders: RefCell<Vec<Reminder>>,
+}
+
+impl<'a> Reminding<'a> {
+    /// `cwd` is the working directory, for paths to type.
+    pub fn with(talk: &'a Talk, cwd: PathBuf) -> Self {
+        let reminders = RefCell::default();
+        Self {
+            talk,
+            cwd,
+            reminders,
+        }
+    }
+
+    /// Puts the reminders among the warnings of the envelope, after the claims have ended.
+    pub fn finish(self) {
+        for reminder in self.reminders.into_inner() {
+            reminder.finish(self.talk);
+        }
+    }
+}
+
+impl Observer for Reminding<'_> {
+    fn notice(&self, notice: &Notice<'_>) {
+        self.talk.notice(notice);
+        if let Notice::Claimed(claimed) = notice {
+            let reminder = Reminder::of(claimed, self.cwd.clone(), self.talk);
+            self.reminders.borrow_mut().push(reminder);
         }
     }
 }

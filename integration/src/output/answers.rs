@@ -4,9 +4,11 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::error::{End, Error, Exit};
+use crate::error::{Code, End, Error, Exit, Replaced};
+use crate::observe::Stopped;
 use crate::output::{Common, talk::print};
 
 /// The targets that were named, else the one that is found.
@@ -15,6 +17,22 @@ pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsStr>> {
         .iter()
         .map(|target| Some(target.as_os_str()))
         .chain(targets.is_empty().then_some(None))
+}
+
+/// How the program ends where a claim was stopped, and the words for it; `then` is what they say after `ended by
+/// SIGTERM`.
+pub fn end_of(stopped: Stopped, then: &str, replaced: Replaced) -> (End, Error) {
+    match stopped {
+        Stopped::Failed(error) => (End::Code(replaced.code(error.exit)), error),
+        Stopped::Signalled(signal) => {
+            let error = Error::new(Code::Io, format!("ended by {signal}{then}"));
+            let end = match signal {
+                Signal::SIGINT => End::Interrupted,
+                signal => End::Code(Exit::Signal(signal as i32).code()),
+            };
+            (end, error)
+        }
+    }
 }
 
 /// What a command has to say of its targets, in their order.

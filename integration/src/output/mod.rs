@@ -11,6 +11,7 @@
 pub mod answers;
 pub mod base64;
 pub mod envelope;
+pub mod notices;
 pub mod script;
 pub mod table;
 pub mod talk;

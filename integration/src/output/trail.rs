@@ -17,7 +17,8 @@ use beadlock_core::{
 use nix::errno::Errno;
 
 use crate::error::{Code, Error};
-use crate::output::{envelope::Request, refuse_lock_file, talk::Talk};
+use crate::observe::{Notice, Observer};
+use crate::output::{envelope::Request, refuse_lock_file};
 use crate::words;
 
 /// Writes down what happens to one target's lock.
@@ -25,7 +26,7 @@ use crate::words;
 pub struct Trail<'a> {
     lines: Lines<'a>,
     request: &'a Request,
-    talk: &'a Talk,
+    observer: &'a dyn Observer,
     name: String,
     path: PathBuf,
 }
@@ -84,7 +85,7 @@ impl<'a> Trail<'a> {
         holder: Option<&str>,
         (name, locks): (String, &[PathBuf]),
         request: &'a Request,
-        talk: &'a Talk,
+        observer: &'a dyn Observer,
     ) -> Result<Self, Error> {
         refuse_lock_file("--audit", file, locks)?;
         let lines = match file {
@@ -101,7 +102,7 @@ impl<'a> Trail<'a> {
         Ok(Self {
             lines,
             request,
-            talk,
+            observer,
             name,
             path,
         })
@@ -113,21 +114,21 @@ impl<'a> Trail<'a> {
         events: Box<dyn DocumentEvents + 'a>,
         (name, locks): (String, &[PathBuf]),
         request: &'a Request,
-        talk: &'a Talk,
+        observer: &'a dyn Observer,
     ) -> Result<Self, Error> {
         refuse_lock_file("--audit", file, locks)?;
         let path = locks.first().cloned().unwrap_or_default();
         Ok(Self {
             lines: Lines::Document(events),
             request,
-            talk,
+            observer,
             name,
             path,
         })
     }
 
-    pub fn talk(&self) -> &'a Talk {
-        self.talk
+    pub fn observer(&self) -> &'a dyn Observer {
+        self.observer
     }
 
     /// Writes a line of `event`, as `with` fills it in.
@@ -137,7 +138,7 @@ impl<'a> Trail<'a> {
         };
         let entry = with(Entry::new(event, self.request.id(), &self.name, &self.path));
         if let Some(failed) = audit.write(&entry).err().filter(|failed| failed.is_news()) {
-            self.talk.warn(&failed.to_string());
+            self.observer.notice(&Notice::NotAudited(&failed));
         }
     }
 

@@ -8,7 +8,7 @@ pub mod lock;
 mod look_options;
 pub mod memory;
 pub mod named_claim;
-mod process;
+pub mod process;
 mod resolve;
 pub mod tower;
 mod words;
@@ -23,7 +23,8 @@ use beadlock_core::{look::Look, take::Held, target::Scheme};
 
 use crate::claim::protocol::{NotALock, Protocol, ProtocolKind, ProtocolRules};
 use crate::claim::target::{Target, prefixed};
-use crate::output::{talk::Talk, trail::DocumentEvents};
+use crate::observe::{DirWarning, Observer};
+use crate::output::trail::DocumentEvents;
 use crate::{claim::lease::Limits, error::Error, settings::environment::Environment, words::Part};
 
 pub use beads::{Acceptance, any_directory_is_for_databases, target as of_database};
@@ -146,8 +147,8 @@ impl Target {
         }
     }
 
-    /// Makes what a claim needs to exist; returns what is to be said of that.
-    pub fn make_directory(&self, environment: &Environment) -> Result<Option<String>, Error> {
+    /// Makes the directory that a claim needs; returns one that a person does not expect there.
+    pub fn make_directory(&self, environment: &Environment) -> Result<Option<PathBuf>, Error> {
         match self.scheme {
             Scheme::Tower => tower::make_directory(self, environment),
             Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => Ok(None),
@@ -164,7 +165,7 @@ impl Target {
     }
 
     /// What is to be known of its directory before its lock is trusted.
-    pub fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<DirWarning> {
         match self.scheme {
             Scheme::Tower => tower::lock_dir::warnings(self.dir()),
             Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => Vec::new(),
@@ -192,10 +193,10 @@ impl Target {
         &self,
         file: Option<&Path>,
         id: &str,
-        talk: &'a Talk,
+        observer: &'a dyn Observer,
     ) -> Option<Box<dyn DocumentEvents + 'a>> {
         match self.scheme {
-            Scheme::Tower => Some(tower::events(file, id, self, talk)),
+            Scheme::Tower => Some(tower::events(file, id, self, observer)),
             Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
         }
     }

@@ -39,7 +39,7 @@ use crate::claim::loss::{EndedWatch, Loss, WatchStart};
 use crate::claim::protocol::ProtocolKind;
 use crate::error::{Code, Error, Exit};
 use crate::{
-    claim::attendant::Attending, claim::kernel_lock::KernelLock,
+    claim::interactive_wait::InteractiveWait, claim::kernel_lock::KernelLock,
     claim::known_process::KnownProcess, claim::known_process::LEASE_KEEPER,
     claim::signals::Signals, claim::target::Target, claim::tree, output::envelope::Request,
     output::talk::Talk, output::trail::Trail, protocol::exact, settings::environment::Environment,
@@ -342,7 +342,7 @@ fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>)
     if was_released || held.broken_as().is_some() {
         return Some(Exit::Done);
     }
-    let talk = trail.talk();
+    let observer = trail.observer();
     let leaving = Leaving {
         target,
         enders: Enders::Several,
@@ -354,7 +354,7 @@ fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>)
         held,
         lost,
         why,
-        &mut Attending::wait_of(&mut vigil.signals, talk, None),
+        &mut InteractiveWait::wait_of(&mut vigil.signals, observer, None),
     ) {
         Left::Lost(_) => Some(Exit::Lost),
         Left::Released | Left::ByAnother | Left::Stuck => Some(Exit::Done),

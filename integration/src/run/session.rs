@@ -17,16 +17,17 @@ mod claims;
 
 use super::steps::Steps;
 use super::watchdog::{self, EndTree, KnownCommand, Watchdog};
-use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::command::{Child, Command, Inheritance, has_terminal};
+use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::session_claim::{CommandProcess, SessionClaim, Watchfulness};
 use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Ending, Tree};
 use crate::error::{End, Error, Exit};
 use crate::{
     claim::event::failed_to, claim::keeping::first_lost, claim::leaving::Why, claim::loss::Loss,
-    claim::report::Report, claim::signals::Signals, ignored::Reminder, output::talk::Talk,
-    settings::OnLoss, settings::environment::Environment,
+    claim::report::Report, claim::signals::Signals, observe::Claimed, observe::Notice,
+    observe::Observer, output::talk::Talk, settings::OnLoss, settings::environment::Environment,
 };
 use claims::{describe, guards, late_variables, none_is_claimed, variables_of};
 
@@ -44,6 +45,8 @@ pub struct Session<'a> {
     pub helpers: Helpers,
     pub environment: &'a Environment,
     pub talk: &'a Talk,
+    /// Hears of each claim that stands.
+    pub observer: &'a dyn Observer,
 }
 
 #[derive(Debug)]
@@ -126,12 +129,13 @@ impl Session<'_> {
             command: &command,
             helpers: self.helpers,
             talk: self.talk,
+            observer: self.observer,
             signals,
             report,
         };
         stage.obtain(&running)?;
         let watchdog = stage.begin(&mut running, &token)?;
-        let reminders = stage.announce(pid, self.environment);
+        stage.announce(pid);
         let (ended, step) =
             stage.supervise(&mut running, waiting, self.steps.as_ref(), &variables)?;
         let (end, why) = (ended.end(), Why::ended(ended.ending));
@@ -139,9 +143,6 @@ impl Session<'_> {
         // The command's tree was to be ended with us for as long as a claim stood.
         drop(watchdog);
         drop(child);
-        reminders
-            .into_iter()
-            .for_each(|reminder| reminder.finish(self.talk));
         Ok(Finished { end, lost })
     }
 }
@@ -152,6 +153,7 @@ struct Stage<'s, 'c> {
     command: &'s Command,
     helpers: Helpers,
     talk: &'s Talk,
+    observer: &'s dyn Observer,
     signals: &'s mut Signals,
     report: &'s mut Report,
 }
@@ -185,7 +187,8 @@ impl Stage<'_, '_> {
             if keeps_up {
                 claim.wait_at_most(limit.saturating_sub(spent));
             }
-            let mut attending = Attending::wait_of(self.signals, self.talk, Some(running.pid));
+            let mut attending =
+                InteractiveWait::wait_of(self.signals, self.talk, Some(running.pid));
             let after = guards(after)
                 .into_iter()
                 .map(|(at, guard)| (index + 1 + at, guard));
@@ -249,7 +252,7 @@ impl Stage<'_, '_> {
             let Some(claim) = self.claims.get(*at) else {
                 continue;
             };
-            let mut attending = Attending::wait_of(self.signals, self.talk, Some(child.pid));
+            let mut attending = InteractiveWait::wait_of(self.signals, self.talk, Some(child.pid));
             attending.others = guards(self.claims);
             let taken = kept.and_then(|()| claim.take_second_step(child, &mut attending));
             spent += attending.for_holder;
@@ -320,26 +323,19 @@ impl Stage<'_, '_> {
         Ok(watchdog)
     }
 
-    /// Says which claims stand, what they do not keep away, and whether git would commit their locks.
-    fn announce(&self, pid: i32, environment: &Environment) -> Vec<Reminder> {
-        let mut reminders = Vec::new();
+    /// Tells which claims stand.
+    fn announce(&self, pid: i32) {
         for claim in self
             .claims
             .iter()
             .filter(|claim| !claim.is_nested() && !claim.stands())
         {
             let holder = claim.holder().unwrap_or_else(|| self.command.holder_name());
-            self.talk.say(&claim.announcement(&holder, pid));
-            if let Some(limit) = claim.target().limit_of_dolt() {
-                self.talk.note(&limit);
-            }
-            reminders.push(Reminder::of(
-                claim.target(),
-                environment.of_database().cwd,
-                self.talk,
-            ));
+            self.observer.notice(&Notice::Claimed(Claimed {
+                in_dolt: claim.target().is_in_dolt(),
+                ..claim.announcement(&holder, pid)
+            }));
         }
-        reminders
     }
 
     /// From the command's start to the end of all that has to end with it, and of the rollback after a failure. Returns

@@ -1,5 +1,5 @@
 use super::*;
-use crate::command::End;
+use crate::cycle_end::CycleEnd;
 use crate::database::Streak;
 use crate::state::StateWord;
 use beadlock_core::audit::{Audit, Author, Entry};
@@ -24,7 +24,7 @@ fn all() -> Vec<Line> {
         bytes: Vec::new(),
     };
     let took = Duration::from_secs(1);
-    let ended = |how| End::Failed { how, took };
+    let ended = |how| CycleEnd::Failed { how, took };
     let mut lines = vec![
         begun(),
         fault(),
@@ -43,15 +43,15 @@ fn all() -> Vec<Line> {
         removed,
     ))));
     let ends = [
-        End::Complete,
+        CycleEnd::Complete,
         ended(Ended::Exit(3)),
         ended(Ended::Signal(9)),
         ended(Ended::NotStarted("x".to_owned())),
         ended(Ended::TimedOut),
-        End::TimedOut { after: took },
-        End::RunnerLost { ended: 2 },
+        CycleEnd::TimedOut { after: took },
+        CycleEnd::RunnerLost { ended: 2 },
     ];
-    lines.extend(ends.iter().map(Line::from));
+    lines.extend(ends.iter().map(ended));
     let mut streak = Streak::default();
     let skips = [
         skip(Skip::Locked(record(), Reason::PidAlive)),

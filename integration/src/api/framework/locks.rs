@@ -14,7 +14,7 @@ use beadlock_core::take::Release;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::Signal;
 
-use crate::claim::attendant::{Attendant, Stopped};
+use crate::claim::attendant::{Stopped, WaitControl};
 use crate::error::{Code, Error};
 use crate::{api::hold::Claim, claim::tree::Tree, settings::wait::Deadline};
 
@@ -132,7 +132,7 @@ impl Bell {
 
 pub struct LockAttendant<'a>(pub &'a Bell);
 
-impl Attendant for LockAttendant<'_> {
+impl WaitControl for LockAttendant<'_> {
     fn signals(&self) -> Option<BorrowedFd<'_>> {
         Some(self.0.fd.as_fd())
     }

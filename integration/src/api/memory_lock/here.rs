@@ -10,7 +10,7 @@ use beadlock_base::deadline::boottime;
 use beadlock_core::Options;
 use beadlock_core::look::look;
 
-use crate::claim::attendant::{Attendant, Stopped, Unattended};
+use crate::claim::attendant::{Stopped, Unattended, WaitControl};
 use crate::claim::{
     event::wait_for, keeping::Keeping, lease::heartbeat::HeartbeatEvent, loss::Loss, nested,
     patience,
@@ -54,7 +54,7 @@ pub struct DirectoryTurn {
 pub fn enter(
     target: &Target,
     wait: Wait,
-    attendant: &mut impl Attendant,
+    attendant: &mut dyn WaitControl,
 ) -> Result<DirectoryEntry, Stopped> {
     let (process, dir) = (std::process::id(), target.dir().to_owned());
     let deadline = Deadline::after(wait.limit());

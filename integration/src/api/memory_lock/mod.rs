@@ -36,7 +36,7 @@ use beadlock_core::dialect::memory::UNKNOWN;
 use beadlock_core::{Options, Verdict};
 use beadlock_core::{facts::random_id, look::look};
 
-use crate::claim::attendant::{Attendant, Stopped, Unattended};
+use crate::claim::attendant::{Stopped, Unattended, WaitControl};
 use crate::claim::{
     asking::Asking, draft::RecordDraft, keeping::Keeping, loss::WatchStart, nested,
     request::ClaimRequest, request::LockDraft,
@@ -173,7 +173,7 @@ impl MemoryLock {
         &self,
         operation: &str,
         wait: Wait,
-        attendant: &mut impl Attendant,
+        attendant: &mut dyn WaitControl,
     ) -> Result<Guard, Stopped> {
         let environment = Environment::read();
         make(&self.target(&environment)?)?;

@@ -10,10 +10,12 @@ use beadlock_core::audit::Event;
 use beadlock_core::dialect::file::{Mode, WAIT};
 use beadlock_core::target::{Scheme, Target};
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 
 use super::ProtocolHelp;
-use crate::claim::attendant::{Attending, Stopped};
+use crate::claim::attendant::Stopped;
+use crate::claim::interactive_wait::InteractiveWait;
 use crate::error::{Code, Error};
 use crate::files::write::{Rules, Written};
 use crate::protocol::file::{FileLock, FileTarget, blocked, note, record, take};
@@ -21,8 +23,9 @@ use crate::settings::{audit, either};
 use crate::words::{Part, millis, to_type};
 use crate::{
     claim::kernel_lock::KernelLock, claim::leaving::Why, claim::signals::Signals, files::Schema,
-    files::json::Format, output::envelope::Request, output::talk::Talk, output::trail::Trail,
-    protocol::answers_for, settings::environment::Environment, settings::wait::Wait,
+    files::json::Format, observe::Notice, observe::Observer, output::envelope::Request,
+    output::talk::Talk, output::trail::Trail, protocol::answers_for,
+    settings::environment::Environment, settings::wait::Wait,
 };
 
 #[derive(Debug, Args)]
@@ -92,12 +95,12 @@ impl OnFile {
         &self,
         file: &OneFile<'_>,
         request: &'a Request,
-        talk: &'a Talk,
+        observer: &'a dyn Observer,
     ) -> Result<Trail<'a>, Error> {
         let audit = audit(self.audit.as_deref(), file.environment);
         file.target
             .to_target()
-            .trail(audit.as_deref(), (None, None), request, talk)
+            .trail(audit.as_deref(), (None, None), request, observer)
     }
 }
 
@@ -111,11 +114,25 @@ pub struct OneFile<'a> {
 pub struct Checked {
     /// What the content has to be: json, jsonl (a JSON value in each line), any [default: jsonl for .jsonl and .ndjson,
     /// else json]
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = format())]
     pub format: Option<Format>,
     /// Check each value by the JSON Schema in FILE. Needs a beadlock built with --features validate-schema
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
+}
+
+/// The formats as a shell completes them, with what each is.
+fn format() -> impl TypedValueParser<Value = Format> {
+    let all = [
+        (
+            Format::Json,
+            "One JSON value, nested at most 127 levels deep",
+        ),
+        (Format::JsonLines, "Such a value in each line"),
+        (Format::Any, "Anything"),
+    ];
+    let values = all.map(|(format, help)| PossibleValue::new(format.to_string()).help(help));
+    PossibleValuesParser::new(values).try_map(|text| text.parse())
 }
 
 impl Checked {
@@ -169,10 +186,10 @@ impl OneFile<'_> {
             wait,
             environment,
         } = self;
-        let talk = trail.talk();
-        note(target, talk);
+        let observer = trail.observer();
+        note(target, observer);
         let begun = Instant::now();
-        let mut attending = Attending::wait_of(signals, talk, child);
+        let mut attending = InteractiveWait::wait_of(signals, observer, child);
         let lock = take(
             target,
             Mode::Exclusive,
@@ -180,7 +197,7 @@ impl OneFile<'_> {
             Some(*environment),
             &mut attending,
         );
-        talk.end_live();
+        observer.notice(&Notice::WaitEnded);
         let lock = lock.inspect_err(|stopped| blocked(stopped, trail))?;
         let id = lock.id().to_string();
         if !lock.is_nested() {

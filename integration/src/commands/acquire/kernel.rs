@@ -6,7 +6,8 @@ use std::time::Instant;
 use beadlock_core::dialect::LockMode;
 
 use super::Acquiring;
-use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::attendant::{Stopped, WaitControl};
+use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::{
     kernel_lock::WithoutRecord, report::Report, request::ClaimRequest, signals::Signals,
 };
@@ -36,7 +37,7 @@ impl Acquiring<'_> {
         kernel.note(target, talk);
         let begun = Instant::now();
         let mut signals = Signals::block().map_err(Error::of_signals)?;
-        let mut attending = Attending::wait_of(&mut signals, talk, None);
+        let mut attending = InteractiveWait::wait_of(&mut signals, talk, None);
         if let Some((outer, pid)) = kernel.outer(target, mode, self.environment)? {
             return Ok(self.tell_of_outer(target, &outer, pid, report)?);
         }

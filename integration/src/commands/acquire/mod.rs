@@ -19,17 +19,18 @@ use beadlock_base::{
 use beadlock_core::{dialect::StartedAt, facts};
 use clap::Args;
 
-use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::attendant::{Stopped, WaitControl};
+use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::{
     command, fleet, known_process::KnownProcess, leaving::Enders, leaving::Leaving, leaving::Why,
-    nested, report, report::Report, request::ClaimRequest, request::LockDraft,
-    session_claim::claimed, signals::Signals, target::Target,
+    nested, report, report::Report, request::ClaimRequest, request::LockDraft, signals::Signals,
+    target::Target,
 };
 use crate::cli::targets::{self, Claimer, Requested, refuse_report, request, target_of_claim};
 use crate::error::{End, Error, Exit};
 use crate::ignored::Reminder;
 use crate::output::script::{Script, print_all};
-use crate::output::{Common, refuse_lock_file, trail::Trail};
+use crate::output::{Common, answers::end_of, notices::claimed, refuse_lock_file, trail::Trail};
 use crate::protocol::named_claim::UNTIL;
 use crate::run::{
     lease_keeper, lease_keeper::KeptLease, lease_keeper::LeaseKeeper,
@@ -120,7 +121,7 @@ pub fn run(
     let (end, error) = match done {
         Ok(()) => (End::Code(Exit::Done.code()), None),
         Err(stopped) => {
-            let (end, error) = stopped.end("; nothing is claimed", typed.claim.replaced());
+            let (end, error) = end_of(stopped, "; nothing is claimed", typed.claim.replaced());
             (end, Some(error))
         }
     };
@@ -359,7 +360,7 @@ impl Acquiring<'_> {
         let child = keeper.as_ref().map(LeaseKeeper::pid);
         let pid = subject.or(child).unwrap_or_default();
         let begun = Instant::now();
-        let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
+        let mut attending = InteractiveWait::wait_of(&mut signals, talk, child).of_the_keeper();
         let held = request.acquire_audited(pid.unsigned_abs(), &mut attending, trail)?;
         if let Err(stopped) = self.hand_over(claim, pid, &mut keeper, &mut attending, begun, report)
         {
@@ -377,7 +378,8 @@ impl Acquiring<'_> {
             true => format!("kept for at most {}", shown(self.max_hold(subject))),
             false => "for as long as that process lives".to_owned(),
         };
-        talk.say(&format!("{}, {until}", claimed(target, holder, pid)));
+        let claimed = claimed(&target.claimed(holder, pid));
+        talk.say(&format!("{claimed}, {until}"));
         // The lock stays: from here on its process or its keeper ends the claim.
         drop(held);
         Ok(())
@@ -389,7 +391,7 @@ impl Acquiring<'_> {
         claim: &RecordClaim<'_>,
         pid: i32,
         keeper: &mut Option<LeaseKeeper>,
-        attending: &mut Attending<'_>,
+        attending: &mut dyn WaitControl,
         begun: Instant,
         report: &mut Report,
     ) -> Result<(), Stopped> {
@@ -409,13 +411,10 @@ impl Acquiring<'_> {
         report.waited = Some(begun.elapsed());
         report.pid = Some(pid);
         let talk = &self.common.talk;
-        Reminder::of(
-            &claim.request.target,
-            self.environment.of_database().cwd,
-            talk,
-        )
-        .finish(talk);
-        self.tell(report, &claim.request.target, &claim.request.id, pid)?;
+        let request = &claim.request;
+        let claimed = request.target.claimed(&request.holder, pid);
+        Reminder::of(&claimed, self.environment.of_database().cwd, talk).finish(talk);
+        self.tell(report, &request.target, &request.id, pid)?;
         Ok(keeper.take().map_or(Ok(()), LeaseKeeper::leave)?)
     }
 

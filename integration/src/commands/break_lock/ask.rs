@@ -11,7 +11,7 @@ use beadlock_base::{
 use beadlock_core::look::{Look, first_bytes};
 use nix::errno::Errno;
 
-use crate::claim::attendant::{Attendant, Stopped};
+use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::{event::wait_for, target::Target};
 use crate::error::{Code, Error};
 use crate::output::{Common, talk::Talk};
@@ -32,7 +32,7 @@ pub fn is_possible(common: &Common) -> bool {
 pub fn line(
     question: &str,
     talk: &Talk,
-    attendant: &mut impl Attendant,
+    attendant: &mut dyn WaitControl,
 ) -> Result<Option<String>, Stopped> {
     talk.ask(question);
     let stdin = io::stdin();
@@ -65,7 +65,7 @@ pub fn consent(
     look: &Look,
     target: &Target,
     common: &Common,
-    attendant: &mut impl Attendant,
+    attendant: &mut dyn WaitControl,
 ) -> Result<(), Stopped> {
     let (talk, can_ask) = (&common.talk, is_possible(common));
     if yes || (!can_ask && !target.may_be_data(look)) {

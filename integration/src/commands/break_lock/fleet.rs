@@ -11,7 +11,7 @@ use super::{BreakArgs, choice::Choice};
 use crate::claim::target::Target;
 use crate::commands::fleet::evict::why;
 use crate::error::Error;
-use crate::output::trail::Trail;
+use crate::output::{talk::Talk, trail::Trail};
 use crate::run::fleet::Joined;
 use crate::settings::environment::Environment;
 
@@ -23,16 +23,17 @@ pub fn run(
     typed: &BreakArgs,
     environment: &Environment,
     trail: &Trail<'_>,
+    talk: &Talk,
 ) -> Result<Option<Value>, Error> {
     let joined = match Joined::of(target, environment) {
         Ok(Some(joined)) => joined,
         Ok(None) => return Ok(None),
-        Err(error) => return Ok(not_asked(trail, &error)),
+        Err(error) => return Ok(not_asked(talk, &error)),
     };
     let seen = match joined.claim() {
         Ok(Some(seen)) => seen,
         Ok(None) => return Ok(None),
-        Err(error) => return Ok(not_asked(trail, &error)),
+        Err(error) => return Ok(not_asked(talk, &error)),
     };
     let SeenClaim { value, session, .. } = &seen.claim;
     let is_meant = match choice {
@@ -58,7 +59,7 @@ pub fn run(
          the claim; a holder that does not hear that loses it within 15s",
         value.pid
     );
-    trail.talk().say(&words);
+    talk.say(&words);
     trail.write(Event::LockBroken, |entry| {
         entry.reason(choice.as_str()).detail(reason).lock(value)
     });
@@ -73,8 +74,8 @@ pub fn run(
 }
 
 /// The lock of this machine can be broken all the same.
-fn not_asked<T>(trail: &Trail<'_>, error: &Error) -> Option<T> {
-    trail.talk().warn(&format!(
+fn not_asked<T>(talk: &Talk, error: &Error) -> Option<T> {
+    talk.warn(&format!(
         "the fleet was not asked, and only this machine's lock is looked at: {error}"
     ));
     None

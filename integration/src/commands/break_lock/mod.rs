@@ -21,7 +21,7 @@ use beadlock_base::escape::is_harmless;
 use clap::Args;
 
 use crate::error::{End, Replaced};
-use crate::output::{Common, answers::conclude};
+use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::environment::Environment;
 
 const HELP: &str = "\
@@ -80,7 +80,7 @@ fn reason(text: &str) -> Result<String, String> {
 
 pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> End {
     let broken = steps::run(typed, environment, common)
-        .map_err(|stopped| stopped.end(" before anything was changed", Replaced::default()));
+        .map_err(|stopped| end_of(stopped, " before anything was changed", Replaced::default()));
     conclude(common, broken)
 }
 

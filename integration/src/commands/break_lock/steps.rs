@@ -23,7 +23,8 @@ use serde_json::{Value, json};
 #[cfg(feature = "fleet")]
 use super::fleet;
 use super::{BreakArgs, ask, choice, choice::Choice};
-use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
+use crate::claim::attendant::{Stopped, WaitControl, Waited};
+use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::protocol::ProtocolKind;
 use crate::claim::{
     event::wait_for, gate, kernel_lock::WithoutRecord, nested, patience::not_seen,
@@ -99,12 +100,12 @@ pub fn run(
     )?;
     #[cfg(feature = "fleet")]
     if let Some(choice) = &choice
-        && let Some(told) = fleet::run(&target, choice, typed, environment, &trail)?
+        && let Some(told) = fleet::run(&target, choice, typed, environment, &trail, talk)?
     {
         return Ok(told);
     }
     let mut signals = Signals::block().map_err(Error::of_signals)?;
-    let mut attending = Attending::wait_of(&mut signals, talk, None);
+    let mut attending = InteractiveWait::wait_of(&mut signals, talk, None);
     let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
     let licence = if typed.even_if_live {
         Licence::EvenIfLive
@@ -183,7 +184,7 @@ impl Breaking<'_> {
         &self,
         mut choice: Option<Choice>,
         ground: Ground,
-        attending: &mut Attending<'_>,
+        attending: &mut dyn WaitControl,
     ) -> Result<(Look, Option<PathBuf>), Stopped> {
         let target = self.target;
         let mut approved: Option<Look> = None;
@@ -234,7 +235,7 @@ impl Breaking<'_> {
     }
 
     /// A look at what is there, once nobody may be in the middle of writing it.
-    fn look(&self, attendant: &mut impl Attendant) -> Result<Seen, Stopped> {
+    fn look(&self, attendant: &mut dyn WaitControl) -> Result<Seen, Stopped> {
         let place = &self.target.place;
         let deadline = Deadline::after(PATIENCE);
         let mut absent = false;
@@ -296,7 +297,7 @@ impl Breaking<'_> {
     }
 
     /// Shows the lock, and lets its id be typed.
-    fn ask(&self, look: &Look, attendant: &mut impl Attendant) -> Result<Choice, Stopped> {
+    fn ask(&self, look: &Look, attendant: &mut dyn WaitControl) -> Result<Choice, Stopped> {
         let shown = Shown {
             target: self.target.clone(),
             look: look.clone(),
@@ -324,7 +325,7 @@ impl Breaking<'_> {
     }
 
     /// The gate: without one nothing is changed.
-    fn gate(&self, attendant: &mut impl Attendant) -> Result<Gate, Stopped> {
+    fn gate(&self, attendant: &mut dyn WaitControl) -> Result<Gate, Stopped> {
         let dir = self.target.dir();
         let taken =
             gate::take_or_advise(dir, PATIENCE, "try again when that has ended", attendant)?;

@@ -16,7 +16,7 @@ use beadlock_core::{Cycle, Decision, Entered, Options};
 use super::{CycleClaim, say_entered, skipped};
 use crate::claim::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use crate::claim::{
-    attendant::Attending, attendant::Stopped, keeping::Guard, leaving::Why, loss::Loss,
+    attendant::Stopped, attendant::WaitControl, keeping::Guard, leaving::Why, loss::Loss,
 };
 use crate::claim::{signals::Signals, target::Target};
 use crate::error::{Code, Error};
@@ -129,7 +129,7 @@ impl SessionClaim for FleetCycle<'_> {
     fn obtain(
         &mut self,
         child: CommandProcess<'_>,
-        attending: &mut Attending<'_>,
+        attending: &mut dyn WaitControl,
     ) -> Result<(), Stopped> {
         // The command's process has it.
         self.inherited = None;

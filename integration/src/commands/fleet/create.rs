@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::claim::attendant::Stopped;
 use crate::claim::{event::wait_for, signals::Signals};
 use crate::error::{End, Error, Replaced};
-use crate::output::{Common, answers::conclude};
+use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::{environment::Environment, fleet::places};
 use crate::words::millis;
 
@@ -35,7 +35,8 @@ pub struct CreateArgs {
 
 pub fn run(typed: &CreateArgs, environment: &Environment, common: &Common) -> End {
     let created = create(typed, environment, common).map_err(|stopped| {
-        stopped.end(
+        end_of(
+            stopped,
             "; the fleet is there, and lets nobody begin for up to 15s",
             Replaced::default(),
         )

@@ -15,10 +15,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::database;
-use crate::claim::attendant::{Attending, Stopped};
+use crate::claim::attendant::Stopped;
+use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::{gate, signals::Signals, target::Target};
 use crate::error::{Code, End, Error, Holder, Replaced};
-use crate::output::{Common, answers::conclude};
+use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::{environment::Environment, fleet::config};
 use crate::words::{self, counted};
 
@@ -43,7 +44,7 @@ pub struct JoinArgs {
 
 pub fn run(typed: &JoinArgs, environment: &Environment, common: &Common) -> End {
     let joined = join(typed, environment, common)
-        .map_err(|stopped| stopped.end("; this clone has not joined", Replaced::default()));
+        .map_err(|stopped| end_of(stopped, "; this clone has not joined", Replaced::default()));
     conclude(common, joined)
 }
 
@@ -142,7 +143,7 @@ fn refuse_held(target: &Target) -> Result<(), Error> {
 /// Writes the mark when no cycle runs.
 fn marked(target: &Target, mark: &Mark, is_there: bool, common: &Common) -> Result<(), Stopped> {
     let mut signals = Signals::block().map_err(Error::of_signals)?;
-    let mut attending = Attending::wait_of(&mut signals, &common.talk, None);
+    let mut attending = InteractiveWait::wait_of(&mut signals, &common.talk, None);
     let gate = gate::take_or_advise(target.dir(), DRAIN, "try again later", &mut attending)?;
     common.talk.end_live();
     if let Err(why) = &gate {

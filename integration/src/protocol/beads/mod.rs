@@ -9,10 +9,10 @@ use beadlock_core::look::Look;
 use beadlock_core::target::{Scheme, Target as Parsed};
 
 use super::{Folder, Found, process};
-use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, ProtocolRules};
 use crate::claim::target::{Target, prefixed};
-use crate::{error::Error, output::talk::Talk, settings::environment::Environment, words::Part};
+use crate::observe::{Notice, Observer};
+use crate::{error::Error, settings::environment::Environment, words::Part};
 
 /// The rules of the lock of a database.
 pub const RULES: ProtocolRules = ProtocolRules {
@@ -40,10 +40,6 @@ impl Protocol for Beads {
 
     fn absolute(&self, target: &Target) -> OsString {
         prefixed(target.scheme.prefix(), target.dir())
-    }
-
-    fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
-        process::explain(seen)
     }
 }
 
@@ -121,7 +117,7 @@ pub enum Acceptance<'a> {
     /// A claim or a cycle refuses it, unless an option insists.
     ToClaim(Directories, Suggest),
     /// A look warns of it, and answers.
-    ToLookAt(&'a Talk),
+    ToLookAt(&'a dyn Observer),
 }
 
 impl Acceptance<'_> {
@@ -133,9 +129,10 @@ impl Acceptance<'_> {
         match self {
             Self::Any => Ok(database),
             Self::ToClaim(directories, suggest) => database.accepted(directories, suggest, around),
-            Self::ToLookAt(talk) => {
-                let doubt = database.doubt(Suggest::PathOrScheme, around);
-                doubt.iter().for_each(|doubt| talk.warn(&doubt.to_string()));
+            Self::ToLookAt(observer) => {
+                if let Some(doubt) = database.doubt(Suggest::PathOrScheme, around) {
+                    observer.notice(&Notice::Doubt(&doubt));
+                }
                 Ok(database)
             }
         }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fs};
 
-use beadlock_base::{duration::shown, filesystem::shared_file_system};
+use beadlock_base::filesystem::shared_file_system;
 use beadlock_core::Verdict;
 use beadlock_core::audit::{Event, Outcome};
 use beadlock_core::gates::Gates;
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use super::{
     File, FileLock, FileTarget, LockFile, LockId, Mode, look, nested, refused::names, release, take,
 };
-use crate::claim::attendant::{Attending, Stopped};
+use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::kernel_lock::{KernelLock, KernelRelease, Observation, WithoutRecord};
 use crate::claim::loss::{Loss, Watch, WatchStart};
 use crate::error::{Code, Error, Exit};
 use crate::words::{Part, to_type};
 use crate::{
-    claim::keeping::Guard, claim::leaving::Why, claim::signals::Signals, claim::target::Target,
-    output::talk::Talk, output::trail::Trail, settings::environment::Environment,
+    claim::keeping::Guard, claim::leaving::Why, claim::target::Target, observe::Notice,
+    observe::Observer, observe::Reach, output::trail::Trail, settings::environment::Environment,
     settings::wait::Wait,
 };
 
@@ -30,8 +30,8 @@ impl WithoutRecord for File {
         look::at(&FileTarget::of_target(target), gates)
     }
 
-    fn note(&self, target: &Target, talk: &Talk) {
-        note(&FileTarget::of_target(target), talk);
+    fn note(&self, target: &Target, observer: &dyn Observer) {
+        note(&FileTarget::of_target(target), observer);
     }
 
     fn outer(
@@ -62,7 +62,7 @@ impl WithoutRecord for File {
         mode: Mode,
         wait: Wait,
         environment: &Environment,
-        attending: &mut Attending<'_>,
+        attending: &mut dyn WaitControl,
         trail: &Trail<'_>,
     ) -> Result<Box<dyn KernelLock>, Stopped> {
         let taken = take(
@@ -72,7 +72,7 @@ impl WithoutRecord for File {
             Some(environment),
             attending,
         );
-        trail.talk().end_live();
+        trail.observer().notice(&Notice::WaitEnded);
         Ok(Box::new(
             taken.inspect_err(|stopped| blocked(stopped, trail))?,
         ))
@@ -91,20 +91,11 @@ impl WithoutRecord for File {
         target: &Target,
         wait: Wait,
         environment: &Environment,
-        talk: &Talk,
+        attending: &mut dyn WaitControl,
     ) -> Result<Duration, Stopped> {
         let (target, begun) = (FileTarget::of_target(target), Instant::now());
         if LockFile::find(&target)?.is_some() {
-            let mut signals = Signals::block().map_err(Error::of_signals)?;
-            let mut attending = Attending::wait_of(&mut signals, talk, None);
-            let lock = take(
-                &target,
-                Mode::Exclusive,
-                wait,
-                Some(environment),
-                &mut attending,
-            );
-            talk.end_live();
+            let lock = take(&target, Mode::Exclusive, wait, Some(environment), attending);
             // The same words, and the code of a wait: nothing was to be claimed.
             let lock = lock.map_err(|stopped| match stopped {
                 Stopped::Failed(error) if error.exit == Exit::FileHeld => Error {
@@ -131,8 +122,13 @@ impl WithoutRecord for File {
         known.is_some_and(|known| nested::standing(&FileTarget::of_target(target), known).is_some())
     }
 
-    fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<KernelRelease, Error> {
-        release::release(&FileTarget::of_target(target), id, talk)
+    fn release(
+        &self,
+        target: &Target,
+        id: &str,
+        observer: &dyn Observer,
+    ) -> Result<KernelRelease, Error> {
+        release::release(&FileTarget::of_target(target), id, observer)
     }
 
     /// An flock cannot be taken from the process that has it: the answer says which process to end.
@@ -210,9 +206,11 @@ impl KernelLock for FileLock {
             .map(|loss| (self.lost(&loss), loss));
         drop(self);
         let Some((error, loss)) = lost else {
-            trail
-                .talk()
-                .say(&format!("released {given} after {}", shown(age)));
+            trail.observer().notice(&Notice::Released {
+                given: &given,
+                held: Some(age),
+                document: None,
+            });
             trail.write(Event::LockReleased, |entry| {
                 entry
                     .reason(why.reason)
@@ -235,12 +233,13 @@ impl KernelLock for FileLock {
 }
 
 /// Says once how far an flock reaches there.
-pub fn note(target: &FileTarget, talk: &Talk) {
+pub fn note(target: &FileTarget, observer: &dyn Observer) {
     if let Some(name) = shared_file_system(target.dir()) {
-        let given = target.given();
-        talk.note(&format!(
-            "{given} is on {name}: its lock may keep out this machine, or this mount, only"
-        ));
+        observer.notice(&Notice::SharedFs {
+            given: &target.given(),
+            name,
+            reach: Reach::Flock,
+        });
     }
 }
 

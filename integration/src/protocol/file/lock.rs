@@ -11,7 +11,7 @@ use super::blocked::{Blocked, Got, WaitTarget};
 use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};
 use super::turn::{self, InTurn, Turn};
 use super::{nested, own::Registered, refused, target::FileTarget};
-use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Unattended, Waited};
+use crate::claim::attendant::{NOTICE_AFTER, Stopped, TICK, Unattended, WaitControl, Waited};
 use crate::settings::wait::{Deadline, Wait};
 use crate::{
     claim::asking::Asking, claim::event::wait_for, claim::loss, claim::loss::Loss, error::Error,
@@ -235,7 +235,7 @@ pub fn take(
     mode: Mode,
     wait: Wait,
     environment: Option<&Environment>,
-    attendant: &mut impl Attendant,
+    attendant: &mut dyn WaitControl,
 ) -> Result<FileLock, Stopped> {
     let locked = |held| {
         let (target, since, turns) = (target.clone(), Instant::now(), Mutex::new(()));
@@ -300,7 +300,7 @@ fn wait_for_lock(
     (mode, wait): (Mode, Wait),
     inode: Inode,
     (at, deadline): (Instant, Deadline),
-    attendant: &mut impl Attendant,
+    attendant: &mut dyn WaitControl,
 ) -> Result<Option<Flocked>, Stopped> {
     if deadline.is_over() {
         return Err(refused::timed_out(target, wait).into());

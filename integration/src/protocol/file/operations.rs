@@ -13,7 +13,7 @@ use crate::files::append::{Appended, Lines, append as append_lines};
 use crate::files::entry::{Beside, Entry};
 use crate::files::json::{Check, Format};
 use crate::files::write::{self, CONTENT, Draft, Rules, Written, tidy};
-use crate::{files::WriteLock, files::stage::Stage};
+use crate::{files, files::WriteLock, files::stage::Stage};
 
 /// Gives the file at `path` this content, all of it or none, under its lock and with a backup. It has to be what the
 /// file's name says ([`Format::of`]). Waits up to 30 seconds for the lock; for another wait, format or number of
@@ -28,7 +28,8 @@ use crate::{files::WriteLock, files::stage::Stage};
 /// Fails as [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::write_with`].
 pub fn atomic_write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<Written, Error> {
     under_lock(path, |entry, lock| {
-        write::write(entry, lock, content.as_ref(), &Rules::default())
+        let rules = Rules::default();
+        Ok(write::write(entry, lock, content.as_ref(), &rules)?)
     })
 }
 
@@ -52,7 +53,7 @@ pub fn save_json(
     let content = json(path.as_ref(), value)?;
     let rules = Rules::default().format(Format::Json);
     under_lock(path, |entry, lock| {
-        write::write(entry, lock, content.as_slice(), &rules)
+        Ok(write::write(entry, lock, content.as_slice(), &rules)?)
     })
 }
 
@@ -96,7 +97,7 @@ pub fn update_json<R>(
 /// Fails as [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::append`].
 pub fn append(path: impl AsRef<Path>, lines: impl AsRef<[u8]>) -> Result<Appended, Error> {
     let lines = checked(path.as_ref(), lines.as_ref())?;
-    under_lock(path, |entry, lock| append_lines(entry, lock, &lines))
+    under_lock(path, |entry, lock| Ok(append_lines(entry, lock, &lines)?))
 }
 
 fn under_lock<T>(
@@ -111,7 +112,7 @@ fn under_lock<T>(
 }
 
 impl WriteLock for FileLock {
-    fn guards(&self, entry: &Entry) -> Result<(), Error> {
+    fn guards(&self, entry: &Entry) -> Result<(), files::Error> {
         let LockId { device, inode, .. } = self.id();
         let is_here = entry
             .look(Beside::Lock)?
@@ -119,22 +120,22 @@ impl WriteLock for FileLock {
         if is_here && !self.is_nested() {
             return Ok(());
         }
-        self.still_held()?;
+        self.still_held().map_err(files::Error::lost)?;
         if is_here {
             return Ok(());
         }
         let path = escaped_path(entry.path());
-        Err(Error::new(
+        Err(files::Error::lost(Error::new(
             Code::LockLost,
             format!("{path} is in another directory than its lock by now"),
-        ))
+        )))
     }
 }
 
 impl FileLock {
     /// All of the file's content; `None`: there is no file. Fails with what the system said.
     pub fn read(&self) -> Result<Option<Vec<u8>>, Error> {
-        write::read(&Entry::open(self.path())?)
+        Ok(write::read(&Entry::open(self.path())?)?)
     }
 
     /// Gives the file this content, as [`atomic_write`] does. Fails as [`FileLock::write_with`].
@@ -150,7 +151,7 @@ impl FileLock {
     /// the lock is gone, [`Code::Usage`](crate::Code::Usage) when it is a shared one. The file is as it was then.
     pub fn write_with(&self, from: impl Read, rules: &Rules) -> Result<Written, Error> {
         let entry = Entry::open(self.path())?;
-        self.in_turn(|| write::write(&entry, self, from, rules))
+        self.in_turn(|| Ok(write::write(&entry, self, from, rules)?))
     }
 
     /// Gives the file this value as JSON, as [`save_json`] does. Fails as [`save_json`].
@@ -170,7 +171,7 @@ impl FileLock {
     pub fn append(&self, lines: impl AsRef<[u8]>) -> Result<Appended, Error> {
         let lines = checked(self.path(), lines.as_ref())?;
         let entry = Entry::open(self.path())?;
-        self.in_turn(|| append_lines(&entry, self, &lines))
+        self.in_turn(|| Ok(append_lines(&entry, self, &lines)?))
     }
 
     /// One operation under a lock that was taken for it. Under a hold others may be at work too.
@@ -241,7 +242,7 @@ fn checked(path: &Path, lines: &[u8]) -> Result<Lines, Error> {
         format: Format::JsonLines,
         schema: None,
     };
-    Lines::read(lines, CONTENT, path, &check)
+    Ok(Lines::read(lines, CONTENT, path, &check)?)
 }
 
 #[cfg(test)]

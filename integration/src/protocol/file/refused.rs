@@ -9,7 +9,6 @@ use beadlock_core::{
 };
 
 use super::target::FileTarget;
-use crate::claim::explained::see;
 use crate::error::{Code, Error, Exit, Holder};
 use crate::words::{self, Part, to_type};
 use crate::{claim::known_process::HelperKind, settings::wait::Wait};
@@ -58,7 +57,7 @@ pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
     };
     let names = names(&seen);
     let look = match seen.first() {
-        Some(holder) => format!("to see its process: {}", see(holder.pid.into())),
+        Some(holder) => format!("to see its process: {}", words::see(holder.pid.into())),
         None => {
             let look = to_type("lsof +D {}", &[Part::Path(target.dir())]);
             format!("when nothing seems to be at work, look for stuck processes: {look}")

@@ -15,7 +15,7 @@ use crate::claim::kernel_lock::KernelRelease;
 use crate::error::{Code, Error};
 use crate::{
     claim::event::wait_for, claim::known_process::HelperKind, claim::nested::NESTED,
-    output::talk::Talk,
+    observe::Notice, observe::Observer,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +26,11 @@ pub fn claim_of(id: &str) -> Option<LockId> {
 }
 
 /// Ends the claim with this id, which `acquire` has printed.
-pub fn release(target: &FileTarget, id: &str, talk: &Talk) -> Result<KernelRelease, Error> {
+pub fn release(
+    target: &FileTarget,
+    id: &str,
+    observer: &dyn Observer,
+) -> Result<KernelRelease, Error> {
     let given = target.given();
     let known = claim_of(id).and_then(|known| Some((known, nested::standing(target, known)?)));
     let Some((known, mode)) = known else {
@@ -43,14 +47,17 @@ pub fn release(target: &FileTarget, id: &str, talk: &Talk) -> Result<KernelRelea
         }));
     };
     if id.starts_with(NESTED) || !is_keeper(known.pid) {
-        talk.say(&format!(
-            "{given} is still held by the outer claim ({known}), which ends it with its own end"
-        ));
+        let (given, id) = (&given, &known.to_string());
+        observer.notice(&Notice::StillHeld { given, id });
         return Ok(KernelRelease::Outer);
     }
     let held = age_of_process(known.pid).unwrap_or_default();
     end(target, known)?;
-    talk.say(&format!("released {given}"));
+    observer.notice(&Notice::Released {
+        given: &given,
+        held: None,
+        document: None,
+    });
     Ok(KernelRelease::Released {
         keeper: known.pid,
         held,

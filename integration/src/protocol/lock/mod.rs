@@ -12,7 +12,6 @@ use beadlock_core::{
 };
 
 use super::{Folder, Found, beads::Acceptance, process};
-use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock, Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::{settings::environment::Environment, words::quoted};
@@ -35,10 +34,6 @@ impl Protocol for LockAtPath {
 
     fn for_a_guard(&self, _target: &Target) -> Result<(), String> {
         Ok(())
-    }
-
-    fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
-        process::explain(seen)
     }
 }
 

@@ -9,8 +9,7 @@ use serde_json::json;
 use crate::claim::explained::{Explained, Inspected, NextCommand, kill_words, millis, since};
 use crate::output::Fact;
 
-pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
-    let record = seen.record.as_memory()?;
+pub fn explain(seen: &Inspected<'_>, record: &Record) -> Explained {
     let why = || why(seen, record);
     let (situation, why, next) = match seen.look.verdict.reason() {
         Reason::PidGone => (
@@ -33,13 +32,13 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
         }
         reason => ("ageless", why(), ask_holder(seen, reason)),
     };
-    Some(Explained {
+    Explained {
         situation,
         why,
         next,
         facts: facts(seen, record),
         holder_is: "",
-    })
+    }
 }
 
 fn wait_for_refresh(seen: &Inspected<'_>, reason: Reason) -> NextCommand {

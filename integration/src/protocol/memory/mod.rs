@@ -1,6 +1,6 @@
 //! `memory:DIR`: the one lock of a directory, judged by its process and by its age, as the clawdbot document has it.
 
-mod explained;
+pub mod explained;
 pub mod status;
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,6 @@ use beadlock_core::{
 };
 
 use super::{Folder, Found, beads::Acceptance};
-use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::words::{Part, to_type};
@@ -88,10 +87,6 @@ impl Protocol for Memory {
     ) -> Option<Duration> {
         let facts = facts.filter(|_| !options.keep_stale)?;
         memory::fresh_for(record.as_memory()?, facts, &options.limits)
-    }
-
-    fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
-        explained::explain(seen)
     }
 }
 

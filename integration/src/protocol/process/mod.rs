@@ -1,6 +1,6 @@
 //! What protocols share whose locks name a process: a lock that is valid for as long as its process lives.
 
-mod explained;
+pub mod explained;
 mod facts;
 mod situation;
 #[cfg(test)]
@@ -9,8 +9,6 @@ mod tests;
 use beadlock_core::Verdict;
 use beadlock_core::dialect::beads;
 use beadlock_core::{facts::Facts, look::Look};
-
-pub use explained::explain;
 
 /// How a recorded start may differ from the one that is read back and still be the same: in clock ticks.
 const TICK: u64 = 1;

@@ -18,7 +18,7 @@ use beadlock_core::{dialect::Record as LockRecord, facts};
 use serde_json::{Value, json};
 
 use super::user_name;
-use crate::output::talk::Talk;
+use crate::observe::{Notice, Observer};
 use crate::output::trail::{Breakage, DocumentEvents, errno_words};
 
 /// Where the events go unless `--audit` says otherwise: beside the lock directory.
@@ -31,7 +31,7 @@ pub fn default_file(lock_dir: &Path) -> PathBuf {
 #[derive(Debug)]
 pub struct TowerAudit<'a> {
     lines: Option<Lines>,
-    talk: &'a Talk,
+    observer: &'a dyn Observer,
     request_id: String,
     lock_name: String,
     lock_path: PathBuf,
@@ -44,15 +44,15 @@ impl<'a> TowerAudit<'a> {
         request_id: &str,
         lock_name: &str,
         lock_path: &Path,
-        talk: &'a Talk,
+        observer: &'a dyn Observer,
     ) -> Self {
         let lines = Lines::open(file)
-            .inspect_err(|failed| talk.warn(&failed.to_string()))
+            .inspect_err(|failed| observer.notice(&Notice::NotAudited(failed)))
             .ok();
         let (request_id, lock_name) = (request_id.to_owned(), lock_name.to_owned());
         Self {
             lines,
-            talk,
+            observer,
             request_id,
             lock_name,
             lock_path: lock_path.to_owned(),
@@ -87,7 +87,7 @@ impl<'a> TowerAudit<'a> {
         if let Err(failed) = lines.append(format!("{line}\n"), event, &self.lock_path)
             && failed.is_news()
         {
-            self.talk.warn(&failed.to_string());
+            self.observer.notice(&Notice::NotAudited(&failed));
         }
     }
 }
@@ -178,6 +178,7 @@ mod tests {
     )]
 
     use super::*;
+    use std::cell::RefCell;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -188,8 +189,26 @@ mod tests {
         Record::parse(json.as_bytes(), "a-b").unwrap()
     }
 
-    fn talk() -> Talk {
-        Talk::silent()
+    /// What was not written down, in the words of each notice.
+    #[derive(Debug, Default)]
+    struct NotAudited(RefCell<Vec<String>>);
+
+    impl Observer for NotAudited {
+        fn notice(&self, notice: &Notice<'_>) {
+            if let Notice::NotAudited(failed) = notice {
+                self.0.borrow_mut().push(failed.to_string());
+            }
+        }
+    }
+
+    impl NotAudited {
+        fn warnings(&self) -> Vec<String> {
+            self.0.borrow().clone()
+        }
+    }
+
+    fn talk() -> NotAudited {
+        NotAudited::default()
     }
 
     /// The lines, their timestamps (which must be of now) replaced.

@@ -2,7 +2,7 @@
 
 use beadlock_base::escape::escaped;
 use beadlock_core::Reason;
-use beadlock_core::dialect::tower::silence;
+use beadlock_core::dialect::tower::{Record, silence};
 use serde_json::json;
 
 use super::options_of_claim;
@@ -10,8 +10,7 @@ use crate::claim::explained::{Explained, Inspected, millis, since};
 use crate::output::Fact;
 use crate::words::{Part, to_type};
 
-pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
-    let record = seen.record.as_tower()?;
+pub fn explain(seen: &Inspected<'_>, record: &Record) -> Explained {
     let (ttl, silent) = (
         record.ttl_seconds,
         silence(record, seen.facts.now).as_secs(),
@@ -56,19 +55,16 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
             )
         }
     };
-    Some(Explained {
+    Explained {
         situation,
         why,
         next,
-        facts: facts(seen),
+        facts: facts(seen, record),
         holder_is: "",
-    })
+    }
 }
 
-fn facts(seen: &Inspected<'_>) -> Vec<Fact> {
-    let Some(record) = seen.record.as_tower() else {
-        return Vec::new();
-    };
+fn facts(seen: &Inspected<'_>, record: &Record) -> Vec<Fact> {
     let (ttl, beat) = (record.ttl_seconds, record.last_heartbeat_at);
     let (acquired, silent) = (seen.age_of(record.created_at), seen.age_of(beat));
     let (intent, version) = (escaped(&record.intent), escaped(&record.intent_version));

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::{collections::BTreeSet, ffi::OsStr, io, os::unix::ffi::OsStrExt};
 
 use beadlock_base::error::system_words;
-use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::escape::escaped_path;
 use beadlock_core::dialect::tower::{DEFAULT_DIR, LockName};
 use beadlock_core::target::Scheme;
 
 use super::target;
+use crate::observe::{DirWarning, Notice, Observer};
 use crate::settings::environment::{Environment, LOCK_DIR};
-use crate::words::{Part, to_type};
-use crate::{claim::target::Target, error::Error, output::talk::Talk};
+use crate::{claim::target::Target, error::Error};
 
 /// `--lock-dir`, else `$BEADLOCK_LOCK_DIR`, else the [`default`]. Absolute, and without links where it is there.
 pub fn of(environment: &Environment) -> PathBuf {
@@ -57,33 +57,21 @@ pub fn is_the_documents(dir: &Path) -> bool {
 }
 
 /// What is to be known of a lock directory before its locks are trusted; nothing where there is none.
-pub fn warnings(dir: &Path) -> Vec<String> {
+pub fn warnings(dir: &Path) -> Vec<DirWarning> {
     let Ok(meta) = fs::metadata(dir) else {
         return Vec::new();
     };
-    let (shown, close, us) = (
-        escaped_path(dir),
-        to_type("chmod 700 {}", &[Part::Path(dir)]),
-        nix::unistd::geteuid().as_raw(),
-    );
+    let (owner, us) = (meta.uid(), nix::unistd::geteuid().as_raw());
+    let (mode, dir) = (meta.mode() & 0o777, || dir.to_owned());
     let mut warnings = Vec::new();
-    if meta.uid() != us {
-        warnings.push(format!(
-            "the lock directory {shown} belongs to user {}, and this is user {us}: who owns it can take any lock",
-            meta.uid()
-        ));
+    if owner != us {
+        let dir = dir();
+        warnings.push(DirWarning::OtherOwner { dir, owner, us });
     }
-    if meta.mode() & 0o022 != 0 {
-        warnings.push(format!(
-            "others may write the lock directory {shown} (mode {:03o}), and so take any lock; {close}",
-            meta.mode() & 0o777
-        ));
-    } else if meta.mode() & 0o077 != 0 {
-        warnings.push(format!(
-            "others may look into the lock directory {shown} (mode {:03o}), which is meant to be 700: who reads it can \
-             hold up its claims; {close}",
-            meta.mode() & 0o777
-        ));
+    if mode & 0o022 != 0 {
+        warnings.push(DirWarning::Writable { dir: dir(), mode });
+    } else if mode & 0o077 != 0 {
+        warnings.push(DirWarning::Readable { dir: dir(), mode });
     }
     warnings
 }
@@ -108,7 +96,10 @@ pub fn is_root_of_names(root: &OsStr) -> bool {
 }
 
 /// Its locks by name, and how many directories that took: none when it is not there.
-pub fn of_names(environment: &Environment, talk: &Talk) -> Result<(Vec<Target>, u64), Error> {
+pub fn of_names(
+    environment: &Environment,
+    observer: &dyn Observer,
+) -> Result<(Vec<Target>, u64), Error> {
     let dir = of(environment);
     let entries = match fs::read_dir(&dir) {
         Ok(entries) => entries,
@@ -116,7 +107,7 @@ pub fn of_names(environment: &Environment, talk: &Talk) -> Result<(Vec<Target>, 
         Err(error) => return Err(unread(&dir, &error)),
     };
     for warning in warnings(&dir) {
-        talk.warn(&warning);
+        observer.notice(&Notice::Directory(&warning));
     }
     let mut names = BTreeSet::new();
     for entry in entries {
@@ -135,13 +126,11 @@ pub fn of_names(environment: &Environment, talk: &Talk) -> Result<(Vec<Target>, 
             Ok(name) => {
                 names.insert(name.as_str().to_owned());
             }
-            Err(error) => {
-                let (file, dir) = (
-                    escaped(&name.to_string_lossy()).to_string(),
-                    escaped_path(&dir),
-                );
-                talk.warn(&format!("{file} in {dir} is no named lock: {error}"));
-            }
+            Err(why) => observer.notice(&Notice::NotANamedLock {
+                file: &name,
+                dir: &dir,
+                why: &why,
+            }),
         }
     }
     let typed = environment.typed_lock_dir();

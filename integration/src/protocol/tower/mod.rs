@@ -2,7 +2,7 @@
 //! without `--force-lock`.
 
 pub mod audit;
-mod explained;
+pub mod explained;
 pub mod lock_dir;
 
 use std::ffi::{OsStr, OsString};
@@ -23,13 +23,12 @@ use beadlock_core::{
 use serde_json::Value;
 
 use super::{Folder, Found, beads::Acceptance};
-use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, ProtocolRules, WaitOver};
 use crate::output::trail::{DocumentEvents, errno_words};
 use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::words::{self, Part, to_type};
 use crate::{
-    claim::lease::Limits, claim::target::Target, error::Error, output::talk::Talk,
+    claim::lease::Limits, claim::target::Target, error::Error, observe::Observer,
     settings::wait::Wait,
 };
 
@@ -83,10 +82,6 @@ impl Protocol for Tower {
         record
             .as_tower()
             .map(|record| tower::fresh_for(record, facts::now()))
-    }
-
-    fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
-        explained::explain(seen)
     }
 }
 
@@ -161,12 +156,15 @@ pub fn user_name() -> String {
     user.map_or_else(|| uid.to_string(), |user| user.name)
 }
 
-/// Makes the lock directory; returns what is to be said of that.
-pub fn make_directory(target: &Target, environment: &Environment) -> Result<Option<String>, Error> {
+/// Makes the lock directory; returns one that a person does not expect there.
+pub fn make_directory(
+    target: &Target,
+    environment: &Environment,
+) -> Result<Option<PathBuf>, Error> {
     let dir = target.dir();
     let is_made = lock_dir::make(dir)?;
     let is_named = lock_dir::default(environment) != dir;
-    Ok((is_made && is_named).then(|| format!("made the lock directory {}", escaped_path(dir))))
+    Ok((is_made && is_named).then(|| dir.to_owned()))
 }
 
 pub fn not_in(target: &Target) -> Option<&'static str> {
@@ -269,7 +267,7 @@ pub fn events<'a>(
     file: Option<&Path>,
     id: &str,
     target: &Target,
-    talk: &'a Talk,
+    observer: &'a dyn Observer,
 ) -> Box<dyn DocumentEvents + 'a> {
     let default = || audit::default_file(target.dir());
     let file = file.map_or_else(default, Path::to_owned);
@@ -278,5 +276,5 @@ pub fn events<'a>(
         .file_stem()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    Box::new(audit::TowerAudit::open(&file, id, &name, &path, talk))
+    Box::new(audit::TowerAudit::open(&file, id, &name, &path, observer))
 }

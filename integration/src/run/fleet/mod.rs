@@ -14,11 +14,11 @@ mod watch;
 
 use std::{cell::OnceCell, ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
-use beadlock_base::{deadline::WorkDeadline, duration::shown, escape::escaped};
+use beadlock_base::{deadline::WorkDeadline, duration::shown};
 use beadlock_core::{audit::Event, facts};
 use beadlock_fleet::{ClaimRequest, Config, FleetClaim, Mark, Name, Who, mark};
 
-use crate::claim::attendant::{Attending, Stopped};
+use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::event::failed_to;
 use crate::claim::fleet::has_joined;
 use crate::claim::keeping::Guard;
@@ -26,6 +26,7 @@ use crate::claim::lease::HearHeartbeats;
 use crate::claim::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use crate::claim::{leaving::Why, loss::Loss, signals::Signals, target::Target};
 use crate::error::{Code, Error};
+use crate::observe::{Claimed, ClaimedInFleet, Notice};
 use crate::settings::{OnLoss, environment::Environment, fleet::config, wait::Wait};
 use crate::{output::trail::Trail, words::to_type};
 use wait::{Patience, Standing};
@@ -165,10 +166,10 @@ impl<'a> InFleet<'a> {
         let age = facts::boottime().saturating_sub(held.since);
         let over = held.watch.over().filter(|_| has_worked);
         if let Err(error) = held.watch.end() {
-            self.trail.talk().warn(&format!(
-                "the claim of {} in the fleet ends by itself within 15s: {error}",
-                self.name()
-            ));
+            self.trail.observer().notice(&Notice::FleetClaimLingers {
+                name: self.name().as_str(),
+                why: &error.to_string(),
+            });
         }
         over.map(|why| self.lost(&why, age))
     }
@@ -225,7 +226,7 @@ impl SessionClaim for InFleet<'_> {
     fn obtain(
         &mut self,
         child: CommandProcess<'_>,
-        attending: &mut Attending<'_>,
+        attending: &mut dyn WaitControl,
     ) -> Result<(), Stopped> {
         self.local.obtain(child, attending)
     }
@@ -237,7 +238,7 @@ impl SessionClaim for InFleet<'_> {
     fn take_second_step(
         &self,
         child: CommandProcess<'_>,
-        attending: &mut Attending<'_>,
+        attending: &mut dyn WaitControl,
     ) -> Result<(), Stopped> {
         let Joined { mark, config } = self.joined.clone();
         if mark::read_in(self.target().dir())
@@ -325,23 +326,14 @@ impl SessionClaim for InFleet<'_> {
         Err(Error::new(Code::FleetUnreachable, message).retry_after(Duration::from_secs(5)))
     }
 
-    fn announcement(&self, holder: &str, pid: i32) -> String {
-        let Some(held) = self.held.get() else {
-            return self.local.announcement(holder, pid);
-        };
-        if held.standing.0.agents == 0 {
-            let name = self.name();
-            let talk = self.trail.talk();
-            talk.warn(&format!(
-                "no agent has a right to sync {name}; are they in this fleet? beadlock fleet status"
-            ));
-        }
-        format!(
-            "claimed {} in the fleet for {} (PID {pid}), {}",
-            self.name(),
-            escaped(holder),
-            held.standing
-        )
+    fn announcement<'a>(&'a self, holder: &'a str, pid: i32) -> Claimed<'a> {
+        let local = self.local.announcement(holder, pid);
+        let fleet = self.held.get().map(|held| ClaimedInFleet {
+            name: self.name().as_str(),
+            agents: held.standing.0.agents,
+            standing: held.standing.to_string(),
+        });
+        Claimed { fleet, ..local }
     }
 
     fn helper(&self) -> Option<i32> {

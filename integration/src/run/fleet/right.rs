@@ -9,7 +9,7 @@ use beadlock_fleet::{FleetAgent, Mark, Name, Refusal, Who, mark};
 
 use super::watch::{FleetSession, FleetWatch};
 use super::{Joined, failed_to_watch};
-use crate::claim::attendant::{Attendant, Attending, NOTICE_AFTER, Stopped, TICK, Waited};
+use crate::claim::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use crate::claim::event::wait_for;
 use crate::claim::keeping::FleetGuard;
 use crate::error::{Code, Error};
@@ -36,7 +36,7 @@ pub enum NoRight {
 
 impl HeldRight {
     /// Asks for it, and waits until it is there. It waits for no claim.
-    pub fn obtain(joined: &Joined, attending: &mut Attending<'_>) -> Result<Self, NoRight> {
+    pub fn obtain(joined: &Joined, attending: &mut dyn WaitControl) -> Result<Self, NoRight> {
         let stopped = |error: Error| NoRight::Stopped(error.into());
         let Joined { mark, config } = joined.clone();
         let agent = FleetAgent::start(config, Who::this_process())

@@ -6,7 +6,7 @@ use beadlock_base::{duration::shown, escape::escaped};
 use beadlock_core::facts;
 use beadlock_fleet::{AgentSeen, ClaimState, ClaimValue, FleetClaim, HeldClaim, Name};
 
-use crate::claim::attendant::{Attendant, Attending, NOTICE_AFTER, Stopped, TICK, Waited};
+use crate::claim::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use crate::claim::event::wait_for;
 use crate::error::{Code, Error};
 use crate::settings::wait::{Deadline, Wait};
@@ -34,7 +34,7 @@ impl Patience {
         self,
         claim: &FleetClaim,
         name: &Name,
-        attending: &mut Attending<'_>,
+        attending: &mut dyn WaitControl,
     ) -> Result<Standing, Stopped> {
         let begun = Instant::now();
         let (wait, answer) = (
