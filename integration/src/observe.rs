@@ -24,6 +24,11 @@ pub const TICK: Duration = Duration::from_secs(1);
 /// [`WaitControl`] is for.
 pub trait Observer: fmt::Debug {
     fn notice(&self, notice: &Notice<'_>);
+
+    /// The processes that it has started on what it heard. They do not belong to the command of a claim.
+    fn helpers(&self) -> Vec<i32> {
+        Vec::new()
+    }
 }
 
 /// Something that the engine tells at the moment when it happens. `given` is how the target was named.

@@ -6,8 +6,8 @@
 
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::{
-    ffi::OsStr, ffi::OsString, fs::File, io, io::Read, os::fd::AsFd, os::fd::OwnedFd,
-    os::unix::ffi::OsStrExt,
+    ffi::OsStr, ffi::OsString, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd,
+    os::fd::OwnedFd, os::unix::ffi::OsStrExt,
 };
 use std::{os::unix::process::CommandExt, path::Path, thread, time::Duration, time::Instant};
 
@@ -17,7 +17,10 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{children::starting, duration::shown, error::system_words, escape::escaped, sys};
+use crate::{
+    children::OwnChild, children::starting, duration::shown, error::system_words, escape::escaped,
+    sys,
+};
 
 /// Variables that make git work on another repository, index or working tree than those of its working directory.
 pub const MISLEADING: [&str; 17] = [
@@ -90,12 +93,33 @@ pub fn ask<S: AsRef<OsStr>>(dir: &Path, words: impl IntoIterator<Item = S>) -> A
     ask_within(PATIENCE, dir, words)
 }
 
+/// [`ask`], with this on git's standard input. It must fit into a pipe: 4 KiB always do.
+pub fn ask_with<S: AsRef<OsStr>>(
+    dir: &Path,
+    words: impl IntoIterator<Item = S>,
+    input: &[u8],
+) -> Asked {
+    match piped(input) {
+        Ok(input) => answered(PATIENCE, dir, question(dir, words).stdin(input)),
+        Err(error) => Asked::Unanswered(system_words(&error)),
+    }
+}
+
+fn piped(input: &[u8]) -> io::Result<PipeReader> {
+    let (reader, mut writer) = io::pipe()?;
+    writer.write_all(input)?;
+    Ok(reader)
+}
+
 fn ask_within<S: AsRef<OsStr>>(
     patience: Duration,
     dir: &Path,
     words: impl IntoIterator<Item = S>,
 ) -> Asked {
-    let mut command = question(dir, words);
+    answered(patience, dir, &mut question(dir, words))
+}
+
+fn answered(patience: Duration, dir: &Path, command: &mut Command) -> Asked {
     let (mut child, kept) = match starting(|| command.spawn(), Child::id) {
         Ok(started) => started,
         // The directory is there, so what is missing is the program.
@@ -113,6 +137,53 @@ fn ask_within<S: AsRef<OsStr>>(
             let _ = thread::Builder::new().spawn(move || (child.wait(), kept));
             Asked::Unanswered(why)
         }
+    }
+}
+
+/// A question that git is at work on, for a caller that has something else to do meanwhile. Its answer is what git
+/// writes: in a process that collects orphans its exit status may be gone. Git is killed with the
+/// thread that has started it.
+#[derive(Debug)]
+#[must_use = "nobody reads the answer"]
+pub struct Pending {
+    child: Child,
+    #[expect(dead_code, reason = "for as long as it is kept")]
+    kept: OwnChild,
+}
+
+/// Starts what [`ask_with`] does, and does not wait for it.
+///
+/// # Errors
+/// When git could not be started: mostly there is none.
+pub fn start<S: AsRef<OsStr>>(
+    dir: &Path,
+    words: impl IntoIterator<Item = S>,
+    input: &[u8],
+) -> io::Result<Pending> {
+    let mut command = question(dir, words);
+    command.stdin(piped(input)?);
+    // Where the caller has blocked signals, so has git.
+    sys::killed_with_this_thread(&mut command);
+    let (child, kept) = starting(|| command.spawn(), Child::id)?;
+    Ok(Pending { child, kept })
+}
+
+impl Pending {
+    /// Git's process, which leads a group of its own.
+    pub fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// All that git has written to its standard output, of which 64 KiB are kept. Waits until git has closed it.
+    pub fn stdout(mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Some(stdout) = self.child.stdout.take() {
+            // What was read before a failure is the begin of the answer.
+            let _ = stdout.take(KEPT as u64).read_to_end(&mut bytes);
+        }
+        // It has ended, or is about to; then it is collected by others, or with this process.
+        let _ = self.child.try_wait();
+        bytes
     }
 }
 

@@ -275,7 +275,7 @@ fn misused(error: Error, own: Option<u8>, words: &[OsString], common: &Common) -
     let is_for_eval =
         |command: &clap::Command| ["acquire", "release"].contains(&command.get_name());
     if !common.json && typed.next().is_some_and(is_for_eval) {
-        Script::fail(end);
+        Script::fail(end.as_code());
     }
     end
 }

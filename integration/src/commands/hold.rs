@@ -14,7 +14,7 @@ use crate::claim::{
 };
 use crate::cli::targets::{self, Claimer, HoldOnlyArgs, refuse_report, targets_of_claim};
 use crate::error::{End, Error};
-use crate::ignored::Reminding;
+use crate::ignored::reminder::Reminding;
 use crate::output::{
     Common, answers::end_of, answers::print_envelope, refuse_lock_file, talk::print,
 };

@@ -73,7 +73,7 @@ pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Commo
         released => conclude(common, released),
     };
     if !common.json {
-        Script::fail(end);
+        Script::fail(end.as_code());
     }
     end
 }

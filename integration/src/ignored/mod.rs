@@ -1,12 +1,10 @@
 //! Whether git ignores a lock file. `git add -A` inside a hold commits a lock that git does not ignore, and every
 //! other clone then has a lock that no check may remove.
 //!
-//! No git is started: the answer comes from the ignore files alone, so that a repository cannot run code in our name.
-//! Limits: the index is not read, so a lock that is tracked already counts by its patterns. `core.excludesFile` is
-//! found in the repository's, the user's and the system's configuration, but not in files that these include.
+//! Git itself is asked (`git check-ignore`), and only in a work tree of this user: it starts no other program for that.
+//! The index is not read, so a lock that is tracked already counts by its patterns.
 
-mod patterns;
-mod reminder;
+pub mod reminder;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,12 +12,16 @@ use std::path::{Path, PathBuf};
 use std::{fs, os::unix::fs::MetadataExt};
 
 use beadlock_base::escape::{escaped_path, is_harmless};
-use beadlock_base::regular::Links;
+use beadlock_base::git::{Asked, ask_with};
+use beadlock_base::regular::{self, Links};
 use beadlock_base::shell::{self, Part};
 use nix::unistd::geteuid;
 
-use patterns::{GITIGNORE, Patterns, read};
-pub use reminder::{Reminder, Reminding};
+/// What git reads in each directory.
+const GITIGNORE: &str = ".gitignore";
+
+/// The longest file that is read here, in bytes.
+const LIMIT: u64 = 256 * 1024;
 
 /// What git makes of some files of one directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,13 +44,64 @@ impl GitAnswer {
         if !tree.is_ours() {
             return Self::Unknown("the repository belongs to another user".to_owned());
         }
-        let patterns = match Patterns::around(dir, names, &tree) {
-            Ok(patterns) => patterns,
-            Err(why) => return Self::Unknown(why),
+        if names.is_empty() {
+            return Self::Ignored;
+        }
+        let answer = match ask_with(dir, QUESTION, &with_nuls(names)) {
+            Asked::NoGit => return Self::Unknown("there is no git here".to_owned()),
+            Asked::Unanswered(why) => return Self::Unknown(why),
+            Asked::Answered(answer) => answer,
         };
-        let named = names.iter().find(|name| !patterns.ignore(&dir.join(name)));
-        named.map_or(Self::Ignored, |name| Self::NotIgnored((*name).to_owned()))
+        let rules = rules(&answer.stdout);
+        if rules.len() != names.len() {
+            return Self::Unknown(answer.error());
+        }
+        let mut named = names.iter().zip(rules);
+        let named = named.find(|(_, rule)| *rule == Rule::Keeps);
+        named.map_or(Self::Ignored, |(name, _)| {
+            Self::NotIgnored((*name).to_owned())
+        })
     }
+}
+
+/// What the patterns say of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    Ignores,
+    /// The last pattern that fits takes the name out again, or none fits.
+    Keeps,
+}
+
+/// What asks git about the names that it reads from its standard input, for its working directory: one record for each,
+/// whether it is ignored or not.
+const QUESTION: [&str; 6] = [
+    "check-ignore",
+    "--no-index",
+    "--verbose",
+    "--non-matching",
+    "--stdin",
+    "-z",
+];
+
+/// The names as git reads them: each as a path, which a name that begins with a colon would not be.
+fn with_nuls<N: AsRef<OsStr>>(names: &[N]) -> Vec<u8> {
+    let name = |name: &N| [b"./", name.as_ref().as_bytes(), b"\0"].concat();
+    names.iter().flat_map(name).collect()
+}
+
+/// The records of an answer: the file of a pattern, its line, the pattern and the name, each with a NUL behind it. One
+/// that was cut off is no record.
+fn rules(answer: &[u8]) -> Vec<Rule> {
+    let words: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
+    let (records, _) = words.as_chunks::<4>();
+    let rule = |[source, _, pattern, _]: &[&[u8]; 4]| {
+        if source.is_empty() || pattern.starts_with(b"!") {
+            Rule::Keeps
+        } else {
+            Rule::Ignores
+        }
+    };
+    records.iter().map(rule).collect()
 }
 
 /// The name whose pattern needs no anchor: no other file has it, in any directory.
@@ -78,10 +131,7 @@ impl IgnoreAdvice<'_> {
     /// The command that adds the pattern.
     pub fn to_type(&self) -> String {
         let ignore = self.dir.join(GITIGNORE);
-        let content = read(&ignore, Links::Refused)
-            .ok()
-            .flatten()
-            .unwrap_or_default();
+        let content = regular::read(&ignore, Links::Refused, LIMIT).unwrap_or_default();
         // A last line without its end would swallow the pattern.
         let template = match content.last() {
             None | Some(b'\n') => r"printf '%s\n' {} >> {}",
@@ -170,7 +220,7 @@ fn git_directory(top: &Path) -> Option<PathBuf> {
 
 /// The path that a file of one line names.
 fn line(file: &Path, before: &[u8]) -> Option<PathBuf> {
-    let content = read(file, Links::Followed).ok()??;
+    let content = regular::read(file, Links::Followed, LIMIT).ok()?;
     let path = content
         .strip_prefix(before)?
         .split(|byte| *byte == b'\n')
@@ -180,7 +230,122 @@ fn line(file: &Path, before: &[u8]) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    const NAME: &str = ".exclusive-lock";
+
+    /// The answer for `a/.beads/NAME`, in a repository with these files; `None`: there is no git.
+    fn asked(files: &[(&str, &str)], names: &[&str]) -> Option<GitAnswer> {
+        if !beadlock_testkit::has_program("git") {
+            return None;
+        }
+        let top = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(top.path()).unwrap();
+        let dir = top.join("a/.beads");
+        fs::create_dir_all(&dir).unwrap();
+        let made = Command::new("git")
+            .args(["init", "-q"])
+            .current_dir(&top)
+            .status()
+            .unwrap();
+        assert!(made.success());
+        for (name, content) in files {
+            fs::write(top.join(name), content).unwrap();
+        }
+        Some(GitAnswer::about(&dir, names))
+    }
+
+    #[test]
+    fn every_file_that_git_reads_has_a_say() {
+        let bd = "*.db\n*.db?*\ndaemon.lock\ndaemon.log\nbd.sock\n!issues.jsonl\n";
+        let (exclude, config) = (".git/info/exclude", ".git/config");
+        let cases: [(&[(&str, &str)], bool); 14] = [
+            (&[], false),
+            (&[("a/.beads/.gitignore", bd)], false),
+            (&[("a/.beads/.gitignore", ".exclusive-lock*\n")], true),
+            (&[("a/.beads/.gitignore", ".exclusive-lock")], true),
+            (&[("a/.beads/.gitignore", ".exclusive-lock/\n")], false),
+            (&[("a/.beads/.gitignore", "*\n!.exclusive*\n")], false),
+            (&[(".gitignore", "*-loc[jk]\n")], true),
+            (
+                &[
+                    (".gitignore", "*lock\n"),
+                    ("a/.beads/.gitignore", "!.exclusive-lock\n"),
+                ],
+                false,
+            ),
+            (
+                &[
+                    (".gitignore", ".beads/\n"),
+                    ("a/.beads/.gitignore", "!.exclusive-lock\n"),
+                ],
+                true,
+            ),
+            (&[(".gitignore", ".beads/*\n")], false),
+            (&[(".gitignore", "a/.beads/*\n")], true),
+            (&[(exclude, ".exclusive-lock*\n")], true),
+            (
+                &[
+                    (config, "[core]\n\texcludesFile = all\n"),
+                    ("all", ".exclusive-lock*\n"),
+                ],
+                true,
+            ),
+            // A file that includes another: only git itself finds it.
+            (
+                &[
+                    (config, "[include]\n\tpath = more\n"),
+                    (".git/more", "[core]\n\texcludesFile = all\n"),
+                    ("all", "a/**\n"),
+                ],
+                true,
+            ),
+        ];
+        for (files, is_ignored) in cases {
+            let Some(answer) = asked(files, &[NAME]) else {
+                return;
+            };
+            let expected = match is_ignored {
+                true => GitAnswer::Ignored,
+                false => GitAnswer::NotIgnored(NAME.to_owned()),
+            };
+            assert_eq!(answer, expected, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_a_name_and_the_first_that_is_kept_is_told() {
+        let ignores = &[(".gitignore", "x\n-*\n:*\n")][..];
+        let of = |names: &[&str]| asked(ignores, names);
+        let Some(all) = of(&["x", "--help", ":(top)x", "-"]) else {
+            return;
+        };
+        assert_eq!(all, GitAnswer::Ignored);
+        let kept = GitAnswer::NotIgnored("*".to_owned());
+        assert_eq!(of(&["x", "*", "y"]), Some(kept));
+        assert_eq!(of(&[]), Some(GitAnswer::Ignored));
+    }
+
+    #[test]
+    fn what_git_cannot_answer_is_not_known() {
+        let config = &[(".git/config", "[core\n")][..];
+        let Some(answer) = asked(config, &[NAME]) else {
+            return;
+        };
+        let GitAnswer::Unknown(why) = answer else {
+            panic!("{answer:?}")
+        };
+        assert!(why.contains("bad config"), "{why}");
+    }
+
+    #[test]
+    fn a_record_that_was_cut_off_is_none() {
+        let answer = b".gitignore\x001\0*lock\0a-lock\0\0\0\0b\0.gitignore\x002\0!c\0c\0.git";
+        let rules = rules(answer);
+        assert_eq!(rules, [Rule::Ignores, Rule::Keeps, Rule::Keeps]);
+    }
 
     #[test]
     fn the_nearest_work_tree_is_found_by_directory_and_by_file() {

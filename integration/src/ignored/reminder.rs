@@ -1,5 +1,5 @@
-//! The reminder of `hold` and `acquire`: one line, once a repository and day. The files are read by a thread, so that
-//! a home directory that hangs holds up neither the command nor the release.
+//! The reminder of `hold` and `acquire`: one line, once a repository and day. Git is asked beside the work, and heard by
+//! a thread, so that a home directory that hangs holds up neither the command nor the release.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::{cell::RefCell, ffi::OsStr, io, os::unix::ffi::OsStrExt, thread, time::Duration};
 
-use beadlock_base::regular::CAREFULLY;
+use beadlock_base::{git, regular::CAREFULLY};
 use beadlock_core::{dialect::StartedAt, facts};
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::{stat::futimens, time::TimeSpec};
 
-use super::{IgnoreAdvice, WorkTree, patterns::Patterns};
+use super::{IgnoreAdvice, QUESTION, Rule, WorkTree, rules, with_nuls};
 use crate::observe::{Claimed, Notice, Observer};
 use crate::output::talk::Talk;
 
@@ -22,7 +22,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A question that a thread answers.
 #[derive(Debug)]
 #[must_use = "the envelope needs the answer: `finish`"]
-pub struct Reminder(Option<Receiver<String>>);
+pub struct Reminder(Option<PendingAnswer>);
+
+/// A question that git is at work on.
+#[derive(Debug)]
+struct PendingAnswer {
+    git: i32,
+    sentence: Receiver<String>,
+}
 
 impl Reminder {
     /// Asks about the lock of a database, or of `lock:PATH`. A lock that is judged by time does no harm in another
@@ -32,7 +39,7 @@ impl Reminder {
         Self(Self::begin(claimed, cwd, talk))
     }
 
-    fn begin(claimed: &Claimed<'_>, cwd: PathBuf, talk: &Talk) -> Option<Receiver<String>> {
+    fn begin(claimed: &Claimed<'_>, cwd: PathBuf, talk: &Talk) -> Option<PendingAnswer> {
         let voice = talk.voice()?;
         let place = claimed.committable?;
         let tree = WorkTree::around(place.dir()).filter(WorkTree::is_ours)?;
@@ -42,11 +49,12 @@ impl Reminder {
         }
         let name = OsStr::from_bytes(place.names().lock().to_bytes()).to_owned();
         let dir = place.dir().to_owned();
-        let (sender, receiver) = channel();
-        let ask = move || {
-            let patterns = Patterns::around(&dir, &[&name], &tree).ok()?;
-            // A git directory that cannot be written has no stamp. There git cannot add the lock either.
-            if patterns.ignore(&dir.join(&name)) || !stamp.renew() {
+        let asked = git::start(&dir, QUESTION, &with_nuls(&[&name])).ok()?;
+        let (git, (sender, receiver)) = (asked.pid(), channel());
+        let hear = move || {
+            // Git that says nothing has not said that it keeps the lock. A git directory that cannot be written has no
+            // stamp, and there git cannot add the lock either.
+            if rules(&asked.stdout()) != [Rule::Keeps] || !stamp.renew() {
                 return None;
             }
             let sentence = IgnoreAdvice {
@@ -60,14 +68,20 @@ impl Reminder {
         };
         thread::Builder::new()
             .name("ignored".to_owned())
-            .spawn(ask)
+            .spawn(hear)
             .ok()?;
-        Some(receiver)
+        Some(PendingAnswer {
+            git,
+            sentence: receiver,
+        })
     }
 
     /// Puts the reminder among the warnings of the envelope.
     pub fn finish(self, talk: &Talk) {
-        if let Some(sentence) = self.0.and_then(|answer| answer.recv_timeout(PATIENCE).ok()) {
+        let answer = self
+            .0
+            .map(|pending| pending.sentence.recv_timeout(PATIENCE));
+        if let Some(Ok(sentence)) = answer {
             talk.has_warned(sentence);
         }
     }
@@ -108,6 +122,12 @@ impl Observer for Reminding<'_> {
             let reminder = Reminder::of(claimed, self.cwd.clone(), self.talk);
             self.reminders.borrow_mut().push(reminder);
         }
+    }
+
+    fn helpers(&self) -> Vec<i32> {
+        let reminders = self.reminders.borrow();
+        let pending = reminders.iter().filter_map(|reminder| reminder.0.as_ref());
+        pending.map(|pending| pending.git).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use std::{fs::File, os::fd::AsFd, os::unix::ffi::OsStrExt};
 use beadlock_base::sys::stdout_was_closed;
 
 use super::talk::print;
-use crate::{error::End, words::quoted};
+use crate::words::quoted;
 
 /// Where stdout leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +54,7 @@ impl Script {
     }
 
     /// Prints the exit code where `eval "$(…)"` drops it.
-    pub fn fail(end: End) {
-        let code = end.as_code();
+    pub fn fail(code: u8) {
         if code != 0 && Self::of_stdout() == Self::Shell {
             // A reader that is gone has the exit code.
             let _ = print(format!("(exit {code})\n"));

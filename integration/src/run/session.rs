@@ -136,6 +136,9 @@ impl Session<'_> {
         stage.obtain(&running)?;
         let watchdog = stage.begin(&mut running, &token)?;
         stage.announce(pid);
+        for helper in self.observer.helpers() {
+            running.tree = std::mem::take(&mut running.tree).without(helper);
+        }
         let (ended, step) =
             stage.supervise(&mut running, waiting, self.steps.as_ref(), &variables)?;
         let (end, why) = (ended.end(), Why::ended(ended.ending));

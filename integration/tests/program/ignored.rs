@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, has_program, this_host, until};
+use beadlock_testkit::{
+    Ended, Running, Scene, as_nobody, dead_pid, has_program, lives, this_host, until,
+};
 
 /// What `bd init` writes into `.beads/.gitignore`, in the words that matter: everything but the lock.
 const OF_BD: &str = "*.db\n*.db?*\n*.db-journal\n*.db-wal\n*.db-shm\ndaemon.lock\ndaemon.log\ndaemon.pid\nbd.sock\n\
@@ -248,6 +250,35 @@ fn an_ignore_file_that_hangs_delays_nothing() {
         !ended.err.contains("warning"),
         "there is no telling: {ended:?}"
     );
+}
+
+/// The git that is asked is our own process, and ends with us.
+#[test]
+fn a_git_that_does_not_answer_is_not_taken_for_a_process_of_the_command() {
+    let Some(scene) = repository() else { return };
+    use std::os::unix::fs::PermissionsExt;
+    let bin = scene.file("bin");
+    fs::create_dir(&bin).unwrap();
+    let (git, pid) = (bin.join("git"), scene.file("pid"));
+    let script = format!("#!/bin/sh\necho $$ > '{}'\nexec sleep 60\n", pid.display());
+    fs::write(&git, script).unwrap();
+    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = scene.beadlock(&[
+        "hold",
+        "--wait-group",
+        "--",
+        "sh",
+        "-c",
+        "while [ ! -s pid ]; do sleep 0.01; done",
+    ]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let ended = Running::apart(command).end().expect(0, &["released"]);
+    assert!(
+        !ended.err.contains("waiting for") && !ended.err.contains("left"),
+        "{ended:?}"
+    );
+    let git = scene.read("pid").trim().parse().unwrap();
+    until("git has ended, too", || !lives(git));
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::claim::{
 };
 use crate::cli::targets::{self, Claimer, Requested, refuse_report, request, target_of_claim};
 use crate::error::{End, Error, Exit};
-use crate::ignored::Reminder;
+use crate::ignored::reminder::Reminder;
 use crate::output::script::{Script, print_all};
 use crate::output::{Common, answers::end_of, notices::claimed, refuse_lock_file, trail::Trail};
 use crate::protocol::named_claim::UNTIL;
@@ -135,7 +135,7 @@ pub fn run(
         if common.json {
             let _ = print_all(common.envelope(report.json(), Some(error)).as_bytes());
         } else if !typed.protocol.raw() {
-            Script::fail(end);
+            Script::fail(end.as_code());
         }
     }
     end
