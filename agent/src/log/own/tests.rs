@@ -51,7 +51,7 @@ fn all() -> Vec<Line> {
         CycleEnd::TimedOut { after: took },
         CycleEnd::RunnerLost { ended: 2 },
     ];
-    lines.extend(ends.iter().map(ended));
+    lines.extend(ends.iter().map(super::ended));
     let mut streak = Streak::default();
     let skips = [
         skip(Skip::Locked(record(), Reason::PidAlive)),
