@@ -3,7 +3,7 @@
 //! > Every cycle holds the gate from before its check until its work has ended. Every change that beadlock makes
 //! > to a lock file is made with the gate held.
 //!
-//! Without it a cycle runs beside a claim, and two removers delete each other's new lock (docs/model.md#no-gate).
+//! Without the gate a cycle runs beside a claim, and two removers delete each other's new lock (docs/model.md#no-gate).
 //!
 //! Order: the gate first, then leases. `LOCK_UN` comes before `close`, on every path: a process that was just forked
 //! may have a copy of the descriptor, and a close would not release the gate then.

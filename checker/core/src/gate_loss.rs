@@ -4,7 +4,7 @@
 //! back, a rename, or `rm -r` puts another directory there. A claim then takes another gate, and does not wait for the
 //! cycle.
 //!
-//! One look proves nothing, since a tool may rename the directory and move it back. A second look, [`CONFIRM`] later,
+//! One look proves nothing, since a tool may rename the directory and move it back. A second look, 100 ms later,
 //! proves the loss. An error other than ENOENT or ENOTDIR proves nothing. A [`GateWatch`] looks in a thread of its own:
 //! a file system that does not answer must not keep the cycle from its end.
 
@@ -32,7 +32,7 @@ const CONFIRM: Duration = Duration::from_millis(100);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 beadlock_base::words! {
-    /// How a gate was lost.
+    /// Kind of loss of a gate.
     pub enum GateLoss {
     /// The directory's path leads to another file or directory.
         Replaced = "replaced",

@@ -180,7 +180,7 @@ impl Held {
         self.pin.as_fd()
     }
 
-    /// Path of the file that this lock was kept as when somebody broke it: `LOCK.broken-…`, beside the lock. `None`
+    /// Path of the file that this lock was kept as when it was broken: `LOCK.broken-…`, beside the lock. `None`
     /// while it was not broken.
     pub fn broken_as(&self) -> Option<PathBuf> {
         let prefix = [self.place.names().lock().to_bytes(), b".broken-"].concat();
