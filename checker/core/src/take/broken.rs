@@ -68,7 +68,7 @@ pub enum Broken {
     Gone,
     /// The lock is not the one that was looked at, or is held now. Nothing was changed.
     Changed,
-    /// Another process kept writing or changing the lock. The lock is where it was.
+    /// Another process kept writing or changing the lock. The lock is at its path, or aside where its path is taken.
     Contended,
 }
 
