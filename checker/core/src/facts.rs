@@ -1,4 +1,4 @@
-//! Gathers the facts that a judgement is passed (docs/design.md#pure-rules). The only clock of the project.
+//! Gathering the facts for a judgement (docs/design.md#pure-rules). This module has the only clock of the project.
 
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::{
@@ -22,7 +22,7 @@ impl Ids {
         Arc::clone(&NOT_ASKED)
     }
 
-    /// Of this process. Read once: none of them changes while a process lives.
+    /// Returns the ids of this process. They are read once, since none of them changes while a process lives.
     pub fn current() -> Arc<Self> {
         static CURRENT: OnceLock<Arc<Ids>> = OnceLock::new();
         Arc::clone(CURRENT.get_or_init(|| {
@@ -49,7 +49,8 @@ fn first_line(path: &str, is_fit: fn(&fs::File) -> bool) -> Option<String> {
     Some(text.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
-/// Only from the kernel itself: a file that a container manager mounts over it tells nothing about this boot.
+/// Reads the boot id, from the kernel's own `/proc` only. A file that a container manager has mounted over it says
+/// nothing about this boot.
 fn boot_id() -> Option<String> {
     first_line("/proc/sys/kernel/random/boot_id", filesystem::is_proc)
 }
@@ -66,7 +67,8 @@ fn machine_id() -> Option<String> {
     })
 }
 
-/// `sha256:` and 64 hex digits: the name of bytes that have no name of their own.
+/// Returns `sha256:` and the hash of `bytes` in 64 hex digits. Its beginning names a lock whose record has no id
+/// (docs/design.md#the-record).
 pub fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
@@ -81,12 +83,12 @@ fn hex(bytes: &[u8]) -> String {
         })
 }
 
-/// This machine's host name; `None` when it cannot be read, is empty or is not UTF-8.
+/// Host name of this machine, asked anew at each call. `None`: the name cannot be read, is empty or is not UTF-8.
 pub fn hostname() -> Option<Arc<str>> {
-    /// Since it may change, the system is asked for it each time; it is copied only when it has.
+    /// Last name that the system has returned, so that an unchanged one is not copied again.
     static LAST: Mutex<Option<(OsString, Option<Arc<str>>)>> = Mutex::new(None);
     let current = hostname::get().ok()?;
-    // Not waited for: a thread that has it may be forked away from it.
+    // After a fork the mutex may stay locked for ever: its holder may be a thread that the child does not have.
     let Ok(mut last) = LAST.try_lock() else {
         return fit(&current);
     };
@@ -101,7 +103,7 @@ fn fit(name: &OsStr) -> Option<Arc<str>> {
     name.to_str().filter(|name| !name.is_empty()).map(Arc::from)
 }
 
-/// The wall clock. It may jump; nothing but ages for people and the time-judged dialects hang on it.
+/// Time of the wall clock. The clock may jump, so only ages for people and the dialects that are judged by time use it.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where the clock is read"
@@ -111,7 +113,7 @@ pub fn now() -> StartedAt {
     StartedAt(since.unwrap_or(jiff::SignedDuration::MAX))
 }
 
-/// This moment, by both clocks.
+/// This moment, by the wall clock and by the clock that counts from boot.
 pub fn moment() -> Moment {
     Moment {
         wall: now(),
@@ -119,15 +121,15 @@ pub fn moment() -> Moment {
     }
 }
 
-/// For how long the machine was suspended since boot.
+/// Time for which the machine was suspended since boot.
 fn suspended() -> Duration {
     let awake = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
     boottime().saturating_sub(awake.map(Duration::from).unwrap_or_default())
 }
 
-/// How long ago the lock was acquired, by this machine's clocks; `None` for a time in the future, and where the record
-/// has no time. `written` is when its file was last written. To the millisecond, or in whole seconds where no more is
-/// known (docs/design.md#ages).
+/// Age of a lock by this machine's clocks: to the millisecond, or in whole seconds where no more is known
+/// (docs/design.md#ages). `written` is the time of the last write of its file. `None`: the record's time lies in the
+/// future, or the record has no time.
 pub fn age(record: &Record, written: Option<StartedAt>) -> Option<Duration> {
     record.age(
         &Clocks {
@@ -139,33 +141,33 @@ pub fn age(record: &Record, written: Option<StartedAt>) -> Option<Duration> {
     )
 }
 
-/// How long ago a time was that stands in a file, by the wall clock; as [`age`].
+/// Age of a time that a file contains, by the wall clock. Precision and `None` are those of [`age`].
 pub fn age_of_time(time: StartedAt, written: Option<StartedAt>) -> Option<Duration> {
     time.known_age(now(), written)
 }
 
-/// Whether the process that a record names is to be taken for alive, as Go's `IsProcessAlive`: false only
-/// when `host` is this host's name, ignoring ASCII case, and the system says ESRCH.
+/// True if the process `pid` of `host` counts as alive, as by Go's `IsProcessAlive`. False only when `host` is this
+/// host's name, ignoring ASCII case, and `kill(pid, 0)` says ESRCH (docs/design.md#the-beads-rule).
 pub fn is_process_alive(pid: i64, host: &str) -> bool {
     let ours = hostname().is_some_and(|name| name.eq_ignore_ascii_case(host));
     !(ours && process::probe(pid) == Liveness::Gone)
 }
 
 impl Facts {
-    /// Gathers the facts about a record that lies in the directory `dir`. Only a process of this host is asked for, and
-    /// none of a named lock.
+    /// Gathers the facts about a record whose lock file lies in the directory `dir`. Only a process of this host is
+    /// asked for, and no process of a named lock.
     pub(crate) fn about(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
         match record.lock().wanted_facts(depth) {
             WantedFacts::Process(process, depth) => Self::about_process(&process, dir, depth),
             WantedFacts::ProcessTree(process, depth) => {
                 let facts = Self::about_process(&process, dir, depth);
-                // Nobody else's lock has a watchdog.
+                // Only a claim that beadlock made has a watchdog.
                 if facts.liveness != Liveness::Gone || process.beadlock.is_none() {
                     return facts;
                 }
                 match watchdog::that_ends(&process) {
                     Ok(watchdog) => Self { watchdog, ..facts },
-                    // Whether it has one cannot be told.
+                    // The claim may have a watchdog: `/proc` cannot be read just now.
                     Err(_) => Self {
                         liveness: Liveness::Unknown,
                         ..facts
@@ -192,7 +194,8 @@ impl Facts {
         }
     }
 
-    /// The facts about a process that may have ended, from `/proc` alone: nothing of the lock's file system is known.
+    /// Gathers the facts about a process that may have ended, from `/proc` alone. Facts about the file system stay
+    /// unknown.
     pub(crate) fn about_ended(record: &ProcessRecord) -> Self {
         let start_ticks = process::start_ticks(record.pid);
         let proof = Some(Proof {
@@ -259,13 +262,15 @@ impl Proof {
 }
 
 impl ProcessRecord {
-    /// A record for the current process, as Go's `NewExclusiveLock` makes it (docs/protocol.md#the-lock-file). Errors:
-    /// [`Rejected::Invalid`] when the holder's name is not 1 to 128 printable characters or the host has no name.
+    /// Makes a record for the current process, as Go's `NewExclusiveLock` does (docs/protocol.md#the-lock-file).
+    /// Errors: [`Rejected::Invalid`] when the holder's name is not 1 to 128 printable characters, or the host has no
+    /// name.
     pub fn new(holder: &str, version: &str) -> Result<Self, Rejected> {
         Self::for_process(std::process::id(), holder, version)
     }
 
-    /// A record for another process of this machine, which must be alive for its start to be known.
+    /// Makes a record for the process `pid` of this machine. The process must be alive, or its start stays unknown.
+    /// Errors: those of [`ProcessRecord::new`].
     pub fn for_process(pid: u32, holder: &str, version: &str) -> Result<Self, Rejected> {
         if !holder_name_is_fit(holder) {
             return Err(Rejected::Invalid(
@@ -287,7 +292,8 @@ impl ProcessRecord {
 }
 
 impl Mark {
-    /// Of the claim `id`, as of now, for this process, which must be alive for its start to be known.
+    /// Makes the mark of the claim `id` for the process `pid`, at this moment. The process must be alive, or its start
+    /// stays unknown.
     pub fn of(pid: u32, id: String) -> Self {
         let ids = Ids::current();
         Self {
@@ -307,7 +313,7 @@ impl Mark {
     }
 }
 
-/// 128 random bits in hex. Without a random source the name is still this process's and this moment's alone.
+/// Returns 128 random bits as 32 hex digits. Without a random source they are a digest of the PID and the time.
 pub fn random_id() -> String {
     let mut bytes = [0; 16];
     if getrandom::fill(&mut bytes).is_err() {
@@ -318,10 +324,11 @@ pub fn random_id() -> String {
     hex(&bytes)
 }
 
-/// A new request id: `req_` and 12 characters of `[a-z0-9]`, as a tower lock and the `meta` of an envelope have it.
+/// Returns a new request id: `req_` and 12 characters of `[a-z0-9]`. A tower lock (section 3.2 in
+/// docs/protocols/tower.md) and the `meta` of an envelope (docs/design.md#json) have one.
 pub fn new_request_id() -> String {
     const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-    /// As many of a byte's values as 36 divides.
+    /// Number of byte values that are used: the largest multiple of 36. More would favour some characters.
     const FAIR: u8 = 252;
     const LENGTH: usize = "req_".len() + 12;
     let mut id = "req_".to_owned();

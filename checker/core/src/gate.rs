@@ -3,8 +3,13 @@
 //! > Every cycle holds the gate from before its check until its work has ended. Every change that beadlock makes
 //! > to a lock file is made with the gate held.
 //!
-//! Order: the gate first, then leases. `LOCK_UN` comes before `close`, on every path. A daemon that never heard
-//! of the gate is not kept out by it; it obeys the lock file. Reach: one kernel and one mount view.
+//! Without the gate a cycle runs beside a claim, and two removers delete each other's new lock (docs/model.md#no-gate).
+//!
+//! Order: the gate first, then leases. `LOCK_UN` comes before `close`, on every path: a process that was just forked
+//! may have a copy of the descriptor, and a close would not release the gate then.
+//!
+//! Limits: a daemon that does not use the gate is not kept out by it, and obeys the lock file alone. A gate covers one
+//! kernel and one view of the mounts (docs/design.md#its-reach).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::{path::Path, path::PathBuf, thread::sleep, time::Duration, time::Instant};
@@ -18,26 +23,30 @@ use crate::{
 use beadlock_base::error::{Error, Result};
 use beadlock_base::sys::{self, Flock, flock, process_id};
 
-/// The gate of one database, held until this is dropped. A forked process has a copy of it, which opens nothing.
+/// Gate of one database, held until this value is dropped. A forked process has a copy of the value; dropping the copy
+/// does not release the gate.
 #[derive(Debug)]
 #[must_use = "dropping the gate lets it go at once"]
 pub struct Gate {
     dir: OwnedFd,
     path: PathBuf,
-    /// The process that has taken it.
+    /// PID of the process that has taken the gate.
     process: u32,
 }
 
 impl Gate {
-    /// Takes the gate of the database in `dir`, without waiting. `Ok(None)`: somebody has it.
-    /// Fails when the directory cannot be opened for reading, or its file system knows no flock: there is no gate then.
+    /// Takes the gate of the database in `dir`, without waiting. `Ok(None)`: the gate is busy.
+    ///
+    /// Errors: the directory cannot be opened for reading, or its file system has no flock. Where
+    /// [`Error::means_no_gate`] is true, the directory can have no gate.
     pub fn try_take(dir: &Path) -> Result<Option<Self>> {
         let fd = open_dir(dir)?;
         let taken = try_lock(&fd, dir)?;
         Ok(taken.then(|| Self::taken(fd, dir.to_owned())))
     }
 
-    /// The same for a directory that is open for reading already. It comes back where there can be no gate.
+    /// Takes the gate of a directory that is open for reading, without waiting. `Ok(None)`: the gate is busy. The error
+    /// comes with the open directory.
     pub(crate) fn try_take_opened(
         dir: OwnedFd,
         path: PathBuf,
@@ -48,7 +57,10 @@ impl Gate {
         }
     }
 
-    /// Takes the gate, blocked in flock(2) for as long as it takes: for a thread of its own.
+    /// Takes the gate, blocked in flock(2) without a limit. Call it in a thread of its own.
+    ///
+    /// A claimer that polls may never find the gate free beside an agent that takes it again at once
+    /// (docs/design.md#the-drain). Errors: those of [`Gate::try_take`].
     pub fn take_blocking(dir: &Path) -> Result<Self> {
         let fd = open_dir(dir)?;
         flock(&fd, Flock::Wait).map_err(|error| Error::new("lock the directory", dir, error))?;
@@ -63,7 +75,8 @@ impl Gate {
         }
     }
 
-    /// Tries for `patience`: for a check, which must not wait for a whole cycle.
+    /// Tries to take the gate for `patience`, every 2 ms: for a check, which must not wait for a whole cycle.
+    /// `Ok(None)`: the gate stayed busy.
     pub(crate) fn take_within(dir: &Path, patience: Duration) -> Result<Option<Self>> {
         let deadline = Instant::now() + patience;
         loop {
@@ -77,56 +90,60 @@ impl Gate {
         }
     }
 
-    /// Another descriptor of the same open gate, for a runner: it keeps the gate shut until either side lets go.
+    /// Returns another descriptor of the same open gate, for a runner. The gate stays shut until one side calls
+    /// [`Gate::unlock`], or every descriptor is closed.
+    ///
+    /// The runner keeps the gate shut while the work of a killed daemon goes on (docs/model.md#v10).
     pub fn share(&self) -> Result<OwnedFd> {
         self.dir
             .try_clone()
             .map_err(|error| Error::new("share the gate of", &self.path, error))
     }
 
-    /// A descriptor of the same open gate for the command of a cycle, and for all that it starts: they keep the gate
-    /// shut also when every process of beadlock was killed. See [`sys::pass_on`].
+    /// Returns another descriptor of the same open gate, for the command of a cycle to inherit. The command and its
+    /// descendants keep the gate shut when every process of beadlock is killed (docs/design.md#work-keeps-the-gate).
+    /// See [`sys::pass_on`].
     pub fn for_command(&self) -> Result<OwnedFd> {
         sys::to_pass_on(&self.dir)
             .map_err(|error| Error::new("share the gate of", &self.path, error))
     }
 
-    /// Lets all that this process starts from now on inherit the gate.
+    /// Lets every process that this one starts inherit the gate, until the result is dropped.
     pub fn pass_on(&self) -> Result<PassedOn> {
         let fd = self.for_command()?;
         sys::pass_on(&fd).map_err(|error| Error::new("share the gate of", &self.path, error))?;
         Ok(PassedOn { _fd: fd })
     }
 
-    /// What became of the directory while the gate was held: `Some` where its path leads elsewhere by now, seen
-    /// twice, so that claims no longer wait for this gate. Takes 100 ms then.
+    /// Looks whether the directory is still the one at its path. `Some`: two looks have shown that the path leads
+    /// elsewhere, so claims no longer wait for this gate (docs/design.md#its-reach). The second look takes 100 ms.
     pub fn lost(&self) -> Option<GateLoss> {
         gate_loss::twice(&self.dir, &self.path)
     }
 
-    /// The directory, as it was named.
+    /// Path of the directory, as the caller named it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Lets go of a gate that came as a bare descriptor, for all who share it.
+    /// Releases a gate that is known by a descriptor only, for every process that shares it (`LOCK_UN`).
     pub fn unlock(fd: impl AsFd) {
-        // The close that follows unlocks as well, when it is the last one.
+        // After an error the last close releases the gate.
         let _ = flock(fd, Flock::Unlock);
     }
 
-    /// The processes that have the gate of `dir` now, as far as `/proc` shows (Linux).
+    /// Processes that hold the gate of `dir` now, as far as `/proc` shows (Linux): [`Gates::holders`].
     pub fn holders(dir: &Path) -> Vec<GateHolder> {
         Gates::now().holders(dir)
     }
 
-    /// The processes that wait for the gate of `dir` now, blocked in flock(2), as far as `/proc` shows (Linux).
+    /// Processes that wait for the gate of `dir` now, blocked in flock(2), as far as `/proc` shows (Linux).
     pub fn waiters(dir: &Path) -> Vec<GateHolder> {
         Gates::now().waiters(dir)
     }
 }
 
-/// What is started before this is dropped inherits the gate.
+/// Inheritance of a gate by new processes, until this value is dropped ([`Gate::pass_on`]).
 #[derive(Debug)]
 #[must_use = "dropping it ends the inheritance"]
 pub struct PassedOn {
@@ -134,9 +151,10 @@ pub struct PassedOn {
 }
 
 impl Drop for Gate {
-    /// A panic does not end a cycle: a process that shares the gate keeps it shut until its work has ended. In a fork
-    /// this is a copy, and the cycle goes on in the process that has taken the gate: there the descriptor is closed
-    /// alone.
+    /// Releases the gate for every process that shares it, with two exceptions that only close the descriptor.
+    ///
+    /// - In a panic the cycle's work may go on in a process that shares the gate.
+    /// - In a forked process the value is a copy, and the cycle goes on in the process that has taken the gate.
     fn drop(&mut self) {
         if self.process == process_id() && !std::thread::panicking() {
             Self::unlock(&self.dir);

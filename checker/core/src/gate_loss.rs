@@ -1,11 +1,12 @@
-//! Whether the directory of a gate is still the one at its path.
+//! Loss of a gate: the directory at the path is another one than the gate is on (docs/design.md#its-reach).
 //!
-//! The gate is on a directory, and a claim finds that by its path. `git switch` to a branch without `.beads` and back,
-//! a rename or `rm -r` put another directory there: a claim then takes another gate, and does not wait for the cycle.
+//! A gate is on a directory, and a claim finds the directory by its path. `git switch` to a branch without `.beads` and
+//! back, a rename, or `rm -r` puts another directory there. A claim then takes another gate, and does not wait for the
+//! cycle.
 //!
-//! One look proves nothing, since a tool may rename the directory and put it back. A second look, [`CONFIRM`] later,
-//! does. An error other than "there is nothing" proves nothing either. The looks are made in a thread of their own: a
-//! file system that does not answer must not keep the cycle from its end.
+//! One look proves nothing, since a tool may rename the directory and move it back. A second look, 100 ms later,
+//! proves the loss. An error other than ENOENT or ENOTDIR proves nothing. A [`GateWatch`] looks in a thread of its own:
+//! a file system that does not answer must not keep the cycle from its end.
 
 use std::{
     fmt, io, io::BufRead, io::BufReader, io::PipeReader, io::PipeWriter, io::Write, os::fd::AsFd,
@@ -23,23 +24,25 @@ use nix::{errno::Errno, sys::stat::FileStat, sys::stat::fstat, sys::stat::stat};
 
 use beadlock_base::escape::escaped_path;
 
-/// The pause between two looks. With the second look a loss is seen well within a second.
+/// Pause between two looks of a watch. A loss is confirmed well within a second.
 const EVERY: Duration = Duration::from_millis(300);
+/// Pause between the look that finds a loss and the look that confirms it.
 const CONFIRM: Duration = Duration::from_millis(100);
+/// Time for which [`GateWatch::last_look`] waits for an answer.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 beadlock_base::words! {
-    /// What became of the directory of a gate.
+    /// Kind of loss of a gate.
     pub enum GateLoss {
-        /// Its path leads to something else.
+    /// The directory's path leads to another file or directory.
         Replaced = "replaced",
-        /// Its path leads nowhere.
+    /// The directory's path leads nowhere.
         Vanished = "vanished",
     }
 }
 
 impl GateLoss {
-    /// Reads the word.
+    /// Reads a word that [`GateLoss::as_str`] has returned. `None`: it is another word.
     #[doc(hidden)]
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Replaced, Self::Vanished]
@@ -47,14 +50,14 @@ impl GateLoss {
             .find(|loss| loss.as_str() == word)
     }
 
-    /// What happened to the directory, the likely cause, and what to type to prevent it.
+    /// Returns a sentence, to be shown: the loss, and its likely causes.
     #[doc(hidden)]
     pub fn cause(self, dir: &Path) -> GateLossCause<'_> {
         GateLossCause { loss: self, dir }
     }
 }
 
-/// [`GateLoss::cause`], to be shown.
+/// Sentence about a loss: the result of [`GateLoss::cause`].
 #[derive(Debug, Clone, Copy)]
 pub struct GateLossCause<'a> {
     loss: GateLoss,
@@ -75,8 +78,8 @@ impl fmt::Display for GateLossCause<'_> {
     }
 }
 
-/// One look at the path of the directory that is open as `gate`. Both are asked each time: on an overlay the number
-/// of a directory may change when something is first written into it, and then it does for both.
+/// Looks once at the path of the directory that is open as `gate`. The open directory is asked again at each look: on
+/// an overlay the inode of a directory may change at the first write into it, for the path and the descriptor alike.
 fn look(gate: impl AsFd, path: &Path) -> Option<GateLoss> {
     let number = |stat: FileStat| (stat.st_dev, stat.st_ino);
     let there = stat(path);
@@ -96,7 +99,8 @@ pub(crate) fn twice(gate: impl AsFd, path: &Path) -> Option<GateLoss> {
     look(&gate, path)
 }
 
-/// Watches over a gate's directory until it is dropped. Readable once the gate is lost; [`Self::loss`] says how.
+/// Watch over the directory of a gate, until this value is dropped. Its descriptor becomes readable once the gate is
+/// lost, and [`Self::loss`] says how.
 #[derive(Debug)]
 #[must_use = "dropping it ends the watch"]
 pub struct GateWatch {
@@ -105,7 +109,8 @@ pub struct GateWatch {
 }
 
 impl GateWatch {
-    /// Begins to watch the directory that is open as `gate`, at its `path`.
+    /// Starts to watch the directory that is open as `gate`, at its `path`. Errors: no descriptor, pipe or thread is to
+    /// be had.
     pub fn start(gate: impl AsFd, path: &Path) -> io::Result<Self> {
         let gate = gate.as_fd().try_clone_to_owned()?;
         let (loss, told) = io::pipe()?;
@@ -122,16 +127,17 @@ impl GateWatch {
         Ok(Self { loss, ask })
     }
 
-    /// How the gate was lost, once the descriptor is readable; blocks before.
+    /// Returns how the gate was lost. Blocks until the descriptor is readable.
     pub fn loss(&self) -> Option<GateLoss> {
         let mut word = String::new();
         BufReader::new(&self.loss).read_line(&mut word).ok()?;
         GateLoss::parse(word.trim_end())
     }
 
-    /// Ends the watch with one more look. A directory that does not answer within a second counts as not lost.
+    /// Ends the watch with one more look, and returns the loss. A directory that does not answer within a second counts
+    /// as not lost.
     pub fn last_look(self) -> Option<GateLoss> {
-        // An error: the thread has ended, and has told why before.
+        // After an error the thread has ended, and its answer is in the pipe.
         let _ = self.ask.send(());
         let deadline = Instant::now() + LAST_LOOK;
         loop {
@@ -155,7 +161,7 @@ impl AsFd for GateWatch {
     }
 }
 
-/// The thread's side.
+/// Thread of a [`GateWatch`].
 struct Watching {
     gate: OwnedFd,
     path: PathBuf,
@@ -174,7 +180,7 @@ impl Watching {
             let loss = twice(&self.gate, &self.path);
             if is_last || loss.is_some() {
                 let word = loss.map_or("none", GateLoss::as_str);
-                // An error: the watch was dropped meanwhile.
+                // After an error the watch was dropped, and needs no answer.
                 let _ = self.told.write_all(format!("{word}\n").as_bytes());
                 return;
             }
@@ -213,7 +219,7 @@ mod tests {
             if replacement {
                 fs::create_dir(&dir).unwrap();
             }
-            // Within half a second on a machine that has nothing else to do.
+            // An idle machine needs half a second.
             assert!(is_readable_within(&watch, Duration::from_secs(30)));
             assert_eq!((watch.last_look(), gate.lost()), (Some(loss), Some(loss)));
         }

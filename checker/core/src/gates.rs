@@ -1,4 +1,4 @@
-//! The processes that have a gate, or any other flock, and those that wait for it, as far as `/proc` shows (Linux).
+//! Holders and waiters of gates and of other flocks, as far as `/proc` shows them (Linux).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::{fs, iter, os::fd::AsRawFd, os::fd::OwnedFd, os::unix::fs::MetadataExt, path::Path};
@@ -12,17 +12,19 @@ use beadlock_base::{
     sys::FlockMode,
 };
 
-/// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
+/// Flocks of this machine at one moment. One look at every process answers questions about any number of gates.
 #[derive(Debug, Default)]
 pub struct Gates {
-    /// By device and inode, from `/proc/PID/fdinfo`: each process that shares the file, and whether it took the flock.
+    /// Processes that share a locked file, by its device and inode, from `/proc/PID/fdinfo`. The flag is true for the
+    /// process that took the flock.
     holders: HashMap<(u64, u64), BTreeMap<i32, bool>>,
-    /// From `/proc/locks`, which also shows other users' processes and waiting ones.
+    /// Lines of `/proc/locks`, which also shows waiting processes and those of other users.
     lines: Vec<ListedFlock>,
 }
 
 impl Gates {
-    /// As it is now. Where `/proc` is another PID namespace's nobody is seen: its PIDs are strangers' here.
+    /// Reads the flocks of this moment. Where `/proc` belongs to another PID namespace, the result is empty: a PID
+    /// there is another process here.
     pub fn now() -> Self {
         if !process::proc_is_ours() {
             return Self::default();
@@ -37,8 +39,10 @@ impl Gates {
         Self { holders, lines }
     }
 
-    /// The processes that had the gate of `dir`, or the flock on that file. Of a gate: the process that took it, the
-    /// runner or the gate keeper beside that; only where none of them lives, the processes that have inherited it.
+    /// Processes that held the gate of `dir`, or the flock on the file `dir`.
+    ///
+    /// For a gate, these are the process that took it, and its runner or gate keeper. Processes that have only
+    /// inherited the gate are returned when none of those lives.
     pub fn holders(&self, dir: &Path) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else {
             return Vec::new();
@@ -52,16 +56,16 @@ impl Gates {
             .filter(|one| all_count || answers(*one))
             .map(|(pid, _)| *pid)
             .collect();
-        // A process loses its command line and its environment before its descriptors. Then nothing tells it from a
-        // stranger.
+        // A process that is ending loses its command line and its environment before its descriptors. It cannot be
+        // told from a process outside the cycle then, so it counts only when no other is left.
         if pids.iter().any(|pid| !is_ending(*pid)) {
             pids.retain(|pid| !is_ending(*pid));
         }
         pids.into_iter().map(GateHolder::of).collect()
     }
 
-    /// The processes of a cycle's command that keep the gate of `dir` shut, where every process of beadlock's that
-    /// had it was killed. Whether a process is of a cycle is told by its environment.
+    /// Processes of a cycle's command that keep the gate of `dir` shut after every process of beadlock that held it was
+    /// killed. `BEADLOCK_CYCLE` in its environment tells that a process belongs to the cycle.
     pub fn left(&self, dir: &Path) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else {
             return Vec::new();
@@ -78,7 +82,7 @@ impl Gates {
             .collect()
     }
 
-    /// The processes that waited for the gate of `dir`, or the flock on that file, blocked in flock(2).
+    /// Processes that waited for the gate of `dir`, or for the flock on the file `dir`, blocked in flock(2).
     pub fn waiters(&self, dir: &Path) -> Vec<GateHolder> {
         self.in_locks(dir, true)
     }
@@ -99,50 +103,51 @@ impl Gates {
     }
 }
 
-/// The process has not merely inherited the gate.
+/// True for the process that took the gate, and for a runner or gate keeper; false for one that only inherited it.
 fn answers((pid, took): (&i32, &bool)) -> bool {
     *took || StandIn::of(*pid).is_some()
 }
 
-/// It has no command line any more, or is gone.
+/// True if the process has no command line any more, or is gone.
 fn is_ending(pid: i32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline"))
         .unwrap_or_default()
         .is_empty()
 }
 
-/// The environment of the process says that it works in a cycle of this database.
+/// True if the environment of the process names a cycle of this database.
 fn is_of_cycle(pid: i32, dir: &Path) -> bool {
     process::environment_has(pid, "BEADLOCK_CYCLE", dir.as_os_str())
 }
 
-/// A process that has the gate, or waits for it.
+/// Process that holds the gate, or waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateHolder {
-    /// The process.
+    /// PID of the process.
     pub pid: i32,
-    /// Its command line; untrusted.
+    /// Command line of the process; untrusted.
     pub command: String,
 }
 
-/// What a process that has a gate has it for.
+/// Why a process holds the gate: a cycle, a claim, or a stand-in for one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
-    /// The runner or the gate keeper of a cycle's command, and its daemon lives.
+    /// Runner or gate keeper of a cycle's command, while its daemon lives.
     Runner {
-        /// The daemon.
+        /// PID of the daemon.
         daemon: i32,
     },
-    /// The same, and its daemon is gone: the gate stays shut until the command has ended.
+    /// Runner or gate keeper whose daemon is gone. The gate stays shut until the command has ended.
     Orphan {
-        /// The daemon that is gone.
+        /// PID of the daemon that is gone.
         daemon: i32,
-        /// The command.
+        /// Processes of the command.
         work: Vec<GateHolder>,
     },
-    /// A process of a cycle's command, where all of beadlock's are gone: the gate is shut until all such have ended.
+    /// Process of a cycle's command, when every process of beadlock is gone. The gate stays shut until all such
+    /// processes have ended.
     Left,
-    /// Anything else: a daemon, a claim, a tool of somebody's own.
+    /// Any other process: a daemon, a claim, or another tool.
     Other,
 }
 
@@ -154,7 +159,7 @@ impl GateHolder {
         }
     }
 
-    /// What it has the gate for, as far as `/proc` shows now.
+    /// Why this process holds the gate, as far as `/proc` shows now. Never [`Role::Left`], which [`Gates::left`] tells.
     pub fn role(&self) -> Role {
         let Some((stand_in, stat)) = StandIn::of(self.pid).zip(Stat::read(self.pid)) else {
             return Role::Other;
@@ -164,14 +169,15 @@ impl GateHolder {
             work,
             group,
         } = stand_in;
-        // The daemon's number is of its own namespace, its parent's of ours.
+        // The runner's argument has the daemon's PID in the runner's PID namespace, and `stat` the parent's in ours.
+        // In another namespace the two cannot be compared.
         if stat.ppid == daemon || !namespace::is_of_ours(self.pid) {
             return Role::Runner { daemon };
         }
         let mut living = process::all();
         living.retain(|stat| !stat.is_zombie());
         let is_work = |stat: &Stat| work.map_or(stat.ppid == self.pid, |work| stat.pid == work);
-        // The command's process has ended: what it has started in its group is left.
+        // The command's process has ended, and processes of its group are left.
         let is_group = group && !living.iter().any(is_work);
         let is_work = |stat: &Stat| {
             if is_group {
@@ -188,12 +194,12 @@ impl GateHolder {
     }
 }
 
-/// What the arguments of a cycle's runner say, and of a gate keeper.
+/// Arguments of a cycle's runner, or of a gate keeper.
 struct StandIn {
     daemon: i32,
-    /// The command's process; `None`: its child.
+    /// PID of the command's process. `None`: the command is a child of the runner.
     work: Option<i32>,
-    /// That process leads a group, which is worked in as well.
+    /// True if the command's process leads a group, whose processes belong to the work.
     group: bool,
 }
 
@@ -218,7 +224,8 @@ impl StandIn {
     }
 }
 
-/// How the process `pid` has the flock on the file at `path`, of this device and inode; `None`: not, or unseen.
+/// Mode in which the process `pid` holds the flock on the file at `path`, which has this device and inode. `None`: the
+/// process does not hold it, or `/proc` does not show it.
 pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<FlockMode> {
     let seen = flocks(pid).find_map(|(shown, file)| (file == inode).then_some(shown.mode));
     let in_locks = || {
@@ -230,8 +237,9 @@ pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<FlockMode> {
     seen.or_else(in_locks)
 }
 
-/// `/proc/PID/fdinfo` shows a flock through a descriptor; then which inode it is of. In this order: a `stat` of
-/// whatever else is open there might never answer.
+/// Flocks that the process holds through its descriptors (`/proc/PID/fdinfo`), each with the device and inode of its
+/// file. Only a descriptor with a flock is looked at by `stat`: a file of another one may lie on a file system that
+/// never answers.
 fn flocks(pid: i32) -> impl Iterator<Item = (ListedFlock, (u64, u64))> {
     let infos = fs::read_dir(format!("/proc/{pid}/fdinfo"))
         .into_iter()
@@ -251,30 +259,32 @@ fn flocks(pid: i32) -> impl Iterator<Item = (ListedFlock, (u64, u64))> {
     })
 }
 
-/// A flock of `/proc/locks` or of a descriptor, such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`.
+/// Flock as `/proc/locks` or `fdinfo` lists it, such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`.
 #[derive(Debug, PartialEq, Eq)]
 struct ListedFlock {
     waits: bool,
     mode: FlockMode,
-    /// The process that took it; 0 where that has ended, or is of another PID namespace.
+    /// PID of the process that took the flock; 0 if that process has ended, or belongs to another PID namespace.
     pid: i32,
-    /// `MAJOR:MINOR:INODE`.
+    /// Locked file, as `MAJOR:MINOR:INODE`.
     inode: String,
 }
 
-/// How often `/proc/locks` is read at most, for what it has left out.
+/// Most reads of `/proc/locks` for lines that an earlier read has left out.
 const READS: usize = 10;
 
 impl ListedFlock {
-    /// Each of them once, and among them those of these inodes, which are held to be locked. The file comes a page at
-    /// a time: when a lock goes between two pages the kernel skips the next one, with all who wait for it; when one
-    /// comes, one comes twice.
+    /// Reads every flock of `/proc/locks` once. The inodes of `known` are locked, so the file is read again until they
+    /// are listed.
+    ///
+    /// The kernel returns the file a page at a time. When a lock ends between two pages, the kernel skips the next lock
+    /// and its waiters. When a lock is added between two pages, one lock is listed twice.
     fn all_with(known: impl Iterator<Item = u64> + Clone) -> Vec<Self> {
         let (mut seen, mut lines) = (HashSet::new(), Vec::<Self>::new());
         for _ in 0..READS {
             let text = fs::read_to_string("/proc/locks").unwrap_or_default();
             for line in text.lines() {
-                // What comes before the colon counts the lines.
+                // The text before the colon is the number of the line.
                 let is_new = line
                     .split_once(':')
                     .is_some_and(|(_, lock)| seen.insert(lock.trim_start().to_owned()));
@@ -313,7 +323,7 @@ impl ListedFlock {
     }
 }
 
-/// The directory, or the file, as `/proc/locks` names it.
+/// Name of the directory or file in `/proc/locks`: `MAJOR:MINOR:INODE`.
 fn inode_in_locks(path: &Path, meta: &fs::Metadata) -> Option<String> {
     let fd = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, stat::Mode::empty()).ok()?;
     let by_stat = || (stat::major(meta.dev()), stat::minor(meta.dev()));
@@ -321,8 +331,8 @@ fn inode_in_locks(path: &Path, meta: &fs::Metadata) -> Option<String> {
     Some(format!("{major:02x}:{minor:02x}:{}", meta.ino()))
 }
 
-/// The device of the mount that a descriptor is on: on some file systems, such as btrfs, `stat` tells another one.
-/// `None` where the mount is not to be seen, as in a chroot.
+/// Device of the mount of a descriptor, as major and minor number. On some file systems, such as btrfs, `stat` returns
+/// another device. `None`: the mount is not visible, for example in a chroot.
 fn device_of_mount(fd: &OwnedFd) -> Option<(u64, u64)> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
     let mount = info
@@ -344,7 +354,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::thread;
 
-    /// Beside others who take and let go theirs all the time.
+    /// Two threads take and release other flocks all the time.
     #[test]
     fn a_lock_that_is_held_is_there_once() {
         let dir = tempfile::tempdir().unwrap();
@@ -420,7 +430,7 @@ mod tests {
         }
     }
 
-    /// Where `/proc/PID/fdinfo` is not ours to read, `/proc/locks` still names who took it.
+    /// `/proc/locks` names the process that took a flock also where its `/proc/PID/fdinfo` cannot be read.
     #[test]
     fn proc_locks_names_the_holder_as_well() {
         let dir = tempfile::tempdir().unwrap();

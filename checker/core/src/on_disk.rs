@@ -1,4 +1,4 @@
-//! What lies at a lock's path, whatever it is: told by `stat`, never opened, no link followed.
+//! [`OnDisk`]: the entry at a lock's path, of any kind, as `stat` shows it. Nothing is opened, and no link is followed.
 
 use std::{os::fd::AsFd, path::Path};
 
@@ -9,23 +9,23 @@ use nix::{
 use crate::dialect::StartedAt;
 use beadlock_base::filesystem::FileKind;
 
-/// A directory entry.
+/// Directory entry at a lock's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OnDisk {
-    /// What kind of thing it is.
+    /// Kind of file.
     pub kind: FileKind,
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When its content last changed, by the clock of the file system.
+    /// Time of the last change of the content (mtime), by the clock of the file system.
     pub modified: StartedAt,
-    /// The user that it belongs to.
+    /// User id of the owner.
     pub owner: u32,
-    /// The device that it is on, and its number there.
+    /// Device and inode number.
     pub inode: (u64, u64),
 }
 
 impl OnDisk {
-    /// At `path`; `None` when nothing is there, or nothing that can be seen.
+    /// Looks at the entry at `path`. `None`: nothing is there, or `stat` fails.
     pub(crate) fn at(path: &Path) -> Option<Self> {
         fstatat(AT_FDCWD, path, AtFlags::AT_SYMLINK_NOFOLLOW)
             .ok()

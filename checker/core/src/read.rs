@@ -1,4 +1,5 @@
-//! The only way a lock file is read: bounded, never blocking, never following a link (docs/design.md#reading).
+//! Reading a lock file: at most 64 KiB, without blocking and without following a link (docs/design.md#reading). No
+//! other module reads one.
 
 use std::{
     ffi::CStr, fs::File, io, iter, os::fd::AsFd, os::unix::ffi::OsStrExt, os::unix::fs::FileExt,
@@ -14,18 +15,20 @@ use nix::{
 use crate::{dialect::StartedAt, unread::Unread};
 use beadlock_base::{filesystem::FileKind, regular::CAREFULLY};
 
+/// Largest size of a lock file, in bytes.
 pub(crate) const LIMIT: usize = 64 * 1024;
 
-/// A record of ours has some 500 bytes; what is shorter than this is read onto the stack.
+/// Size up to which a file is read onto the stack, in bytes. A record of beadlock has some 500.
 const USUAL: usize = 1024;
 
-/// Paths up to this length are put together on the stack.
+/// Length up to which a path is put together on the stack, in bytes.
 const USUAL_PATH: usize = 512;
 
-/// For how long a file that somebody has under a write lease is tried again.
+/// Time for which a file is tried again that another process holds under a write lease, as a heartbeat does.
 const LEASE_PATIENCE: Duration = Duration::from_millis(50);
 
-/// Which file something is. Means something only while that file is open, which keeps the number taken.
+/// Identity of a file. Two equal values mean the same file only while the file is held open: a free inode number may be
+/// given to another file (docs/design.md#create).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Inode {
     device: u64,
@@ -33,7 +36,7 @@ pub(crate) struct Inode {
 }
 
 impl Inode {
-    /// Of a descriptor. It is open, so this cannot fail; should it, the answer does not fit any file.
+    /// Identity of an open file. If `fstat` fails, the value equals that of no file.
     pub(crate) fn of_open(fd: impl AsFd) -> Self {
         fstat(fd).map_or(
             Self {
@@ -52,27 +55,29 @@ impl Inode {
     }
 }
 
+/// Result of opening a lock file.
 #[derive(Debug)]
 pub(crate) enum Sight {
     Absent,
-    /// A regular file, open for reading.
+    /// The file is a regular one, and open.
     File(LockFile),
-    /// Something else, or something that may not be read.
+    /// The file is of another kind, or cannot be opened.
     Unreadable(Unread),
 }
 
-/// A lock file that is open for reading: its inode is pinned while this lives.
+/// Open lock file. Its inode number stays in use while this value lives.
 #[derive(Debug)]
 pub(crate) struct LockFile {
     file: File,
     stat: FileStat,
 }
 
-/// Opens the lock file `name` in the directory `dir`, or at the path `name` when `dir` is the working directory.
+/// Opens the lock file `name` in the directory `dir` for reading. With `AT_FDCWD` as `dir`, `name` is a path.
 pub(crate) fn open(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> Sight {
     open_for(OFlag::O_RDONLY, dir, name)
 }
 
+/// Opens the lock file `name` in the directory `dir` for reading and writing, without truncating it.
 pub(crate) fn open_to_change(dir: impl AsFd, name: &CStr) -> Sight {
     open_for(OFlag::O_RDWR, dir, name)
 }
@@ -100,7 +105,7 @@ fn open_for(access: OFlag, dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) 
     }
 }
 
-/// Calls with `dir/name`, which is put together without the heap where it is short enough.
+/// Calls `call` with the path `dir/name`. A path shorter than `USUAL_PATH` needs no heap.
 pub(crate) fn with_path<T>(
     dir: &Path,
     name: &CStr,
@@ -132,12 +137,12 @@ pub(crate) fn with_path<T>(
         .map_err(|_| Errno::EINVAL)
 }
 
-/// Opens the lock file `name` in `dir`, a path from the working directory.
+/// Opens the lock file `name` in the directory at the path `dir`.
 pub(crate) fn open_in(dir: &Path, name: &CStr) -> Sight {
     with_path(dir, name, open_path).unwrap_or_else(|errno| Sight::Unreadable(errno.into()))
 }
 
-/// Whether anything has this name in `dir`, a path from the working directory. Never opens it.
+/// True if a file of any kind is called `name` in the directory at the path `dir`. Opens nothing.
 pub(crate) fn exists_in(dir: &Path, name: &CStr) -> nix::Result<bool> {
     with_path(dir, name, |path| exists_at(nix::fcntl::AT_FDCWD, path))?
 }
@@ -146,12 +151,12 @@ pub(crate) fn open_path(path: &(impl nix::NixPath + ?Sized)) -> Sight {
     open(nix::fcntl::AT_FDCWD, path)
 }
 
-/// Whether anything, of whatever kind, has this name in the directory. Never opens it.
+/// True if a file of any kind is called `name` in the directory `dir`. Opens nothing.
 pub(crate) fn exists_at(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> nix::Result<bool> {
     Ok(inode_at(dir, name)?.is_some())
 }
 
-/// Which file has this name in the directory; `None` when there is nothing.
+/// Identity of the file that is called `name` in the directory `dir`, without following a link. `None`: no file is.
 pub(crate) fn inode_at(
     dir: impl AsFd,
     name: &(impl nix::NixPath + ?Sized),
@@ -175,7 +180,8 @@ impl LockFile {
         }
     }
 
-    /// Shows `see` the whole content as it is now, one of the usual size without the heap; else why not.
+    /// Calls `see` with the whole content as it is now. Content shorter than `USUAL` needs no heap. Errors:
+    /// [`Unread::TooLarge`], or the errno of the read.
     pub(crate) fn see<T>(&self, see: impl FnOnce(&[u8]) -> T) -> Result<T, Unread> {
         let mut usual = [0; USUAL];
         match self.fill(&mut usual, 0)? {
@@ -184,7 +190,7 @@ impl LockFile {
         }
     }
 
-    /// It was larger than 64 KiB when it was opened, which nothing is that beadlock writes.
+    /// True if the file was larger than 64 KiB when it was opened. beadlock writes no such file.
     pub(crate) fn is_too_large(&self) -> bool {
         usize::try_from(self.stat.st_size).is_ok_and(|size| size > LIMIT)
     }
@@ -200,7 +206,7 @@ impl LockFile {
         Ok(bytes)
     }
 
-    /// The content, whose first bytes these are.
+    /// Reads on after `bytes`, the beginning of the content, and returns the whole content.
     fn rest_after(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, Unread> {
         let filled = bytes.len();
         bytes.resize(LIMIT + 1, 0);
@@ -212,7 +218,7 @@ impl LockFile {
         Ok(bytes)
     }
 
-    /// Reads on from `start` until the end of the file or of `bytes`; how many there were.
+    /// Reads from `start` until `bytes` is full or the file ends. Returns the number of bytes.
     fn fill(&self, bytes: &mut [u8], start: usize) -> Result<usize, Unread> {
         let size = usize::try_from(self.stat.st_size).unwrap_or(usize::MAX);
         let mut filled = 0;
@@ -230,7 +236,7 @@ impl LockFile {
                     ));
                 }
             }
-            // Less than was asked for, and all that there was a moment ago: that was the end.
+            // The read stopped where the file ended at the open: another read, for 0 bytes, is not needed.
             if start + filled == size && filled < bytes.len() {
                 break;
             }
@@ -238,7 +244,7 @@ impl LockFile {
         Ok(filled)
     }
 
-    /// Writes over what is at `offset`, in one write; for a file that was [opened so](open_to_change).
+    /// Writes `bytes` at `offset`, in one write. The file must come from [`open_to_change`].
     pub(crate) fn overwrite(&self, bytes: &[u8], offset: usize) -> io::Result<()> {
         let written = self.file.write_at(bytes, offset as u64)?;
         if written == bytes.len() {
@@ -252,8 +258,8 @@ impl LockFile {
         Inode::of(&self.stat)
     }
 
-    /// When anything of it was last changed, its name too, as of when it was opened. By the clock of the machine that
-    /// writes the file system.
+    /// Time of the last change of the file's content, attributes or names (ctime), as of the open. The clock is that of
+    /// the machine that writes the file system.
     pub(crate) fn changed(&self) -> StartedAt {
         let nanos = u32::try_from(self.stat.st_ctime_nsec).unwrap_or_default();
         StartedAt::from_unix(self.stat.st_ctime, nanos)

@@ -26,7 +26,7 @@
 //! to a copy.
 //!
 //! The runner also watches over the gate's directory ([`GateWatch`]): a command whose gate is lost is ended. So is one
-//! whose deadline in a fleet comes, on the runner's own account and with all that it has started ([`Work`]).
+//! whose deadline in a fleet comes, on the runner's own account and with all that it has started (`Work`).
 
 mod work;
 

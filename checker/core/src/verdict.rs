@@ -1,16 +1,16 @@
-//! Verdict: what a lock file amounts to (docs/design.md#the-beads-rule). It is about the bytes and the facts.
-//! Each protocol passes it in its own `judge` (`dialect/*/judge.rs`).
+//! [`Verdict`], the result of a judgement, and [`Reason`] (docs/design.md#the-beads-rule). A verdict depends on the
+//! bytes of a lock file and the facts alone. Each protocol has its own `judge` (`dialect/*/judge.rs`).
 
-/// The result of a judgement.
+/// Result of a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is no lock.
+    /// No lock is there.
     Free,
-    /// Somebody has it, or cannot be shown not to.
+    /// The holder lives, or its death is not proved.
     Held(Reason),
-    /// Its holder is proved dead.
+    /// The holder is proved dead, or the lock is too old by its protocol.
     Stale(Reason),
-    /// It cannot be understood; fails safe, as if held.
+    /// The file cannot be read or understood. Callers treat it as held.
     Unreadable(Reason),
 }
 
@@ -25,7 +25,7 @@ impl Verdict {
         }
     }
 
-    /// Why.
+    /// Reason of the verdict; [`Reason::NoLock`] for [`Verdict::Free`].
     pub fn reason(self) -> Reason {
         match self {
             Self::Free => Reason::NoLock,
@@ -35,35 +35,35 @@ impl Verdict {
 }
 
 beadlock_base::words! {
-    /// Why a verdict or a decision is what it is: a closed list that scripts rely on (docs/design.md#commands).
+    /// Reason of a verdict or a decision. The list is closed, and scripts rely on the words (docs/design.md#commands).
     pub enum Reason {
-        /// No lock file.
+        /// No lock file is there.
         NoLock = "no_lock",
         /// `kill(pid, 0)` succeeded.
         PidAlive = "pid_alive",
-        /// `kill(pid, 0)` said EPERM: it lives, and belongs to someone else.
+        /// `kill(pid, 0)` said EPERM: the process lives, and belongs to another user.
         PidNotPermitted = "pid_not_permitted",
         /// `kill(pid, 0)` said ESRCH.
         PidGone = "pid_gone",
-        /// Another errno, or a PID that no kernel can have.
+        /// `kill(pid, 0)` said another errno, or no kernel can have this PID.
         PidUnknown = "pid_unknown",
-        /// The record is from another host.
+        /// The record names another host.
         OtherHost = "other_host",
-        /// This machine's own host name cannot be read.
+        /// The host name of this machine cannot be read.
         HostUnknown = "host_unknown",
-        /// The same host name on another machine.
+        /// The record has this host's name and another machine's id.
         OtherMachine = "other_machine",
-        /// The same host and boot, but a PID of another namespace.
+        /// The recorded PID belongs to another PID namespace of this host and boot.
         OtherPidNamespace = "other_pid_namespace",
-        /// Somebody has the gate.
+        /// Another process holds the gate.
         GateBusy = "gate_busy",
         /// A stale lock could not be removed.
         RemovalFailed = "removal_failed",
-        /// Not JSON, or of the wrong types.
+        /// The file is not JSON, or a field has a wrong type.
         Malformed = "malformed",
-        /// JSON of the right types without a needed value.
+        /// The file is JSON of the right types, and a needed value is missing or empty.
         Invalid = "invalid",
-        /// Not a readable regular file of at most 64 KiB.
+        /// The file is not a readable regular file of at most 64 KiB.
         Unreadable = "unreadable",
         /// Proved dead: this machine has booted since (only with `--reap-proven-dead`).
         OtherBoot = "other_boot",
@@ -73,21 +73,21 @@ beadlock_base::words! {
         Zombie = "zombie",
         /// Proved dead: nothing lives in its PID namespace any more (only with `--reap-proven-dead`).
         NamespaceGone = "namespace_gone",
-        /// The last heartbeat of a named lock is not overdue.
+        /// The last heartbeat of a named lock is within its TTL.
         HeartbeatFresh = "heartbeat_fresh",
         /// The last heartbeat of a named lock is longer ago than its TTL.
         HeartbeatExpired = "heartbeat_expired",
-        /// The last heartbeat of a named lock lies in the future: the clocks differ.
+        /// The last heartbeat of a named lock lies in the future, so the clocks differ.
         HeartbeatInFuture = "heartbeat_in_future",
-        /// Somebody has a file's lock: an flock says nothing else.
+        /// A process holds the flock of a `file:` lock, which has no record.
         FlockHeld = "flock_held",
         /// A lock that is judged by its age is not too old.
         AgeFresh = "age_fresh",
         /// A lock that is judged by its age is too old.
         AgeExceeded = "age_exceeded",
-        /// Somebody claims the database in its fleet.
+        /// The database is claimed in its fleet.
         FleetHeld = "fleet_held",
-        /// The fleet was made a moment ago: what ran under an earlier one of its name may not have ended yet.
+        /// The fleet was made a moment ago: work under an earlier fleet of its name may not have ended yet.
         FleetNew = "fleet_new",
         /// The fleet does not answer, or does not know this database.
         FleetUnreachable = "fleet_unreachable",

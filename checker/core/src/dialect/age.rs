@@ -1,32 +1,32 @@
-//! How old a lock is: to the millisecond where that is known, else in whole seconds (docs/design.md#ages).
+//! Age of a lock: to the millisecond where that is known, else in whole seconds (docs/design.md#ages).
 
 use std::time::Duration;
 
 use super::{Mark, Record, StartedAt, facts::Ids};
 
-/// One moment by both clocks.
+/// One moment by two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// The wall clock.
+    /// Time of the wall clock.
     pub wall: StartedAt,
-    /// The time since boot, by the clock that nobody sets.
+    /// Time since boot (`CLOCK_BOOTTIME`), which cannot be set.
     pub boottime: Duration,
 }
 
-/// The clocks of this machine, read at one moment.
+/// Clocks of this machine, read at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clocks<'a> {
-    /// The wall clock.
+    /// Time of the wall clock.
     pub wall: StartedAt,
-    /// The time since boot, by the clock that nobody sets; zero where there is none.
+    /// Time since boot (`CLOCK_BOOTTIME`), which cannot be set; zero if the system has no such clock.
     pub boottime: Duration,
-    /// What tells this boot and this time namespace from others.
+    /// Ids of this boot and this time namespace.
     pub ids: &'a Ids,
 }
 
 impl Clocks<'_> {
-    /// How long ago the mark was written, by the clock that counts from boot. It tells nothing about a claim of another
-    /// boot, nor of a time namespace in which that clock shows another time.
+    /// Time since the mark was written, by the clock that counts from boot. `None`: the mark is of another boot or time
+    /// namespace, where that clock shows another time, or its boot or namespace is unknown.
     pub(crate) fn since(&self, mark: &Mark) -> Option<Duration> {
         let is_ours =
             |theirs: &Option<String>, ours: &Option<String>| theirs.is_some() && theirs == ours;
@@ -40,13 +40,13 @@ impl Clocks<'_> {
 }
 
 impl Record {
-    /// How long ago the lock was acquired; `None` for a time in the future, and where the record has no time. `written`
-    /// is when the lock file was last written.
+    /// Age of the lock. `written` is the time of the last write of its file. `None`: the record's time lies in the
+    /// future, or the record has no time.
     ///
-    /// The document's time has whole seconds. What beadlock wrote beside it is exact; it counts only while it names the
-    /// same second, for another tool may have written a new time above it. Of other writers a fraction of the second
-    /// is exact, or else the file was written in that second. Where nothing tells the moment within the second, the age
-    /// is in whole seconds too.
+    /// The document's time has whole seconds. The mark that beadlock wrote is exact, but counts only while it names the
+    /// same second: another tool may have written a new time beside it. For other writers the fraction in the record
+    /// counts, else the time of a file that was written within that second. Without any of these, the age is in whole
+    /// seconds.
     pub(crate) fn age(&self, clocks: &Clocks<'_>, written: Option<StartedAt>) -> Option<Duration> {
         let recorded = self.started_at()?;
         let mark = self.mark().filter(|mark| {
@@ -68,8 +68,8 @@ impl StartedAt {
         self.in_whole_seconds() == other.in_whole_seconds()
     }
 
-    /// How long before `now` that was, as far as it is known; `None` when it is yet to come. `written` is when the file
-    /// was last written that has this time.
+    /// Age of this time at `now`, as exact as it is known. `written` is the time of the last write of the file that has
+    /// this time. `None`: the time lies in the future.
     pub(crate) fn known_age(self, now: Self, written: Option<Self>) -> Option<Duration> {
         let with_fraction = Some(self).filter(|time| time.has_fraction());
         let exact = with_fraction.or(written.filter(|at| at.is_in_second_of(self)));
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// Claimed 998 ms after the second, 5 s after boot.
+    /// Mark of a claim that was made 998 ms after the second, 5 s after boot.
     fn mark() -> Mark {
         let Ids {
             boot_id, time_ns, ..
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// As it is read out of the lock file of that claim.
+    /// Record as it is read out of the lock file of that claim.
     fn record(mark: Option<Mark>) -> Record {
         let record = beads::Record {
             holder: "vc".to_owned(),
@@ -131,7 +131,7 @@ mod tests {
         Record::from(beads::Record::parse(record.to_json().as_bytes()).unwrap())
     }
 
-    /// Its age in milliseconds when the wall clock is at `wall`, and the other one is at `boottime`.
+    /// Age of the record in milliseconds, when the wall clock is at `wall` and the clock since boot at `boottime`.
     fn age(record: &Record, wall: i64, boottime: u64, written: Option<i64>) -> Option<u128> {
         let clocks = Clocks {
             wall: at(wall),

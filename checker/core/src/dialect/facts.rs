@@ -1,80 +1,81 @@
-//! All that a judgement may know, as values: no rule gathers any of it (docs/design.md#pure-rules).
+//! Facts that a judgement may use, as values. No rule gathers a fact by itself (docs/design.md#pure-rules).
 
 use std::{sync::Arc, time::Duration};
 
 use super::{beads::Mark, beads::Record, time::StartedAt};
 pub use beadlock_base::process::Liveness;
 
-/// What tells this boot of this machine, and this process's namespaces, from others. Each may be unknown.
+/// Ids of this machine and boot, and of this process's namespaces. `None`: the id is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ids {
-    /// The machine id, hashed so that a lock file does not give it away.
+    /// Machine id, hashed so that a lock file does not reveal it.
     pub machine_id: Option<String>,
-    /// The kernel's boot id.
+    /// Boot id of the kernel.
     pub boot_id: Option<String>,
-    /// `pid:[N]`.
+    /// PID namespace, as `pid:[N]`.
     pub pid_ns: Option<String>,
-    /// `time:[N]`.
+    /// Time namespace, as `time:[N]`.
     pub time_ns: Option<String>,
 }
 
-/// All that [`judge`](super::Record::judge) may know.
+/// Facts that [`judge`](super::Record::judge) may use.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// The wall clock.
+    /// Time of the wall clock.
     pub now: StartedAt,
-    /// The time since boot, by the clock that nobody sets; zero where it is not known.
+    /// Time since boot (`CLOCK_BOOTTIME`), which cannot be set; zero if it is not known.
     pub boottime: Duration,
-    /// This machine's host name.
+    /// Host name of this machine; `None` if it is not known.
     pub hostname: Option<Arc<str>>,
-    /// This machine, boot and namespaces.
+    /// Ids of this machine, this boot and this process's namespaces.
     pub ids: Arc<Ids>,
-    /// What became of the recorded process.
+    /// Liveness of the recorded process.
     pub liveness: Liveness,
-    /// The process is gone, and this one has still to end what it has started. Of a lock that its command keeps alone.
+    /// PID of the watchdog that has still to end the descendants of the recorded process, which is gone itself.
+    /// Gathered only for a lock that is judged by its process and its age.
     pub watchdog: Option<i32>,
-    /// What proves more; `None` unless asked for.
+    /// Further evidence; `None` if it was not asked for ([`Depth`]).
     pub proof: Option<Proof>,
-    /// For how long the lock was seen to stay unrefreshed, by a clock that nobody sets; zero without earlier looks.
+    /// Time for which earlier looks have seen no refresh, by a clock that cannot be set; zero without earlier looks.
     pub unrefreshed: Duration,
-    /// For how long, since boot, a living holder may have refreshed nothing because it stood still with this process: the
-    /// machine was suspended. The longest time there is where this process itself has just stood still.
+    /// Time since boot in which a living holder may have refreshed nothing, because the machine was suspended. The
+    /// largest possible time when this process itself has just stood still.
     pub standstill: Duration,
 }
 
-/// What may prove a death that ESRCH cannot show (`--reap-proven-dead`). Whatever is unreadable is unknown.
+/// Evidence of a death that ESRCH cannot show (docs/design.md#proof-of-death). Unknown counts as false or `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proof {
-    /// The lock file is on a file system that only this machine writes.
+    /// True if the lock file is on a file system that only this machine writes.
     pub local_file_system: bool,
-    /// When the process that has the PID now started, from a `/proc` that is ours.
+    /// Start of the process that has the PID now, in clock ticks after boot, from a `/proc` of our PID namespace.
     pub start_ticks: Option<u64>,
-    /// The process that has the PID now is a zombie without living threads.
+    /// True if the process that has the PID now is a zombie without living threads.
     pub zombie: bool,
-    /// No process lives in the recorded PID namespace.
+    /// True if no process lives in the recorded PID namespace.
     pub namespace_gone: bool,
 }
 
-/// Which evidence to gather.
+/// Evidence that is gathered for a judgement. Each variant includes the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// What the protocol asks for: host, machine, boot, namespace, `kill(pid, 0)`.
+    /// The protocol's own: host, machine, boot, namespace, `kill(pid, 0)`.
     Protocol,
-    /// Also what proves a death that ESRCH cannot show, but for `namespace_gone`: some reads of `/proc` and one statfs.
+    /// [`Proof`] without `namespace_gone`: some reads of `/proc` and one statfs.
     Witnesses,
-    /// Also `namespace_gone`, which asks every process.
+    /// [`Proof`] with `namespace_gone`, for which every process of the machine is read.
     Proof,
 }
 
 impl Facts {
-    /// The record's host name is this machine's, ignoring ASCII case.
+    /// True if the record's host name is this machine's, ignoring ASCII case.
     pub fn is_same_host(&self, record: &Record) -> bool {
         self.hostname
             .as_ref()
             .is_some_and(|name| name.eq_ignore_ascii_case(&record.hostname))
     }
 
-    /// Both know their id of this kind, and they differ.
+    /// True if the record's id of this kind differs from this machine's. `None`: one of the two is unknown.
     pub(crate) fn differs<'a>(
         &'a self,
         record: &'a Record,
@@ -85,24 +86,24 @@ impl Facts {
         Some(of_ids(&self.ids).as_ref()? != theirs)
     }
 
-    /// Whether `kill(pid, 0)` may be asked of the recorded process.
+    /// True if the recorded process may be probed by `kill(pid, 0)`: its PID means the same process here.
     pub(crate) fn may_ask(&self, record: &Record) -> bool {
         self.is_same_host(record)
             && self.other_machine(record) != Some(true)
             && !self.other_namespace(record)
     }
 
-    /// Another machine of the same name; `None`: unknown.
+    /// True if the record is of another machine. `None`: unknown.
     pub fn other_machine(&self, record: &Record) -> Option<bool> {
         self.differs(record, |ids| &ids.machine_id, |mark| &mark.machine_id)
     }
 
-    /// Recorded before this machine's last boot; `None`: unknown.
+    /// True if the record is of another boot than this one. `None`: unknown.
     pub fn other_boot(&self, record: &Record) -> Option<bool> {
         self.differs(record, |ids| &ids.boot_id, |mark| &mark.boot_id)
     }
 
-    /// A PID of another namespace than ours, on this boot or on one that is not known to be another.
+    /// True if the recorded PID belongs to another PID namespace, on this boot or on an unknown one.
     pub fn other_namespace(&self, record: &Record) -> bool {
         self.other_boot(record) != Some(true)
             && self.differs(record, |ids| &ids.pid_ns, |mark| &mark.pid_ns) == Some(true)

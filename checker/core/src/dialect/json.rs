@@ -1,5 +1,5 @@
-//! Reading JSON member by member: the last duplicate wins, unknown keys may hold anything, nothing nests deeper than
-//! 128. Which keys there are, and what they may hold, is each dialect's.
+//! Reading JSON member by member. The last duplicate wins, unknown keys may have any value, and the nesting ends at 128
+//! levels (docs/design.md#reading). Each dialect has its own keys and types.
 
 use std::{borrow::Cow, fmt, ops::Range};
 
@@ -9,10 +9,13 @@ use serde_json::value::RawValue;
 use crate::verdict::Reason;
 use beadlock_base::escape::escaped;
 
+/// Deepest nesting that is read, so that no input can exhaust the stack.
 const NESTING: usize = 128;
 
+/// Number of characters of a value that a message shows.
 const SHOWN: usize = 40;
 
+/// Kind of a JSON value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Null,
@@ -49,8 +52,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Shows `set` the members of the object that the text is, as [`members`]. `null` is an object without any. Errors:
-/// [`Rejected::Malformed`] for anything but JSON, or but these; else what `set` has rejected.
+/// Calls `set` with each member of the object in `text`, as [`members`] does. `null` counts as an empty object. Errors:
+/// [`Rejected::Malformed`] if the text is not JSON or another kind of value; else the first error of `set`.
 pub(super) fn object<'t>(
     text: &'t str,
     set: impl FnMut(&str, &'t str) -> Result<(), Rejected>,
@@ -63,7 +66,7 @@ pub(super) fn object<'t>(
         Kind::Object => members(text, set),
         _ => syntax_of(text).map(|_| Ok(())),
     };
-    // Text that is not JSON at all is called so, whatever is wrong before that.
+    // A text that is not JSON is reported as that first, also when `set` has rejected a member before the fault.
     match (read.map_err(|error| no_json(text, &error))?, kind) {
         (Err(rejected), _) => Err(rejected),
         (Ok(()), Kind::Object | Kind::Null) => Ok(()),
@@ -71,7 +74,7 @@ pub(super) fn object<'t>(
     }
 }
 
-/// Every byte that is not part of a UTF-8 character becomes one U+FFFD, as in Go.
+/// Decodes UTF-8. Each byte that is not part of a UTF-8 character becomes one U+FFFD, as in Go.
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
@@ -84,7 +87,8 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Names the encoding of a file that is not UTF-8 alone, as PowerShell and editors write them.
+/// Rejects UTF-16 and a byte order mark, as PowerShell and some editors write them. Errors: [`Rejected::Malformed`]
+/// with the name of the encoding.
 pub(super) fn foreign_encoding(bytes: &[u8]) -> Result<(), Rejected> {
     let encoding = match bytes {
         [0xEF, 0xBB, 0xBF, ..] => "it begins with a byte order mark (BOM)",
@@ -96,8 +100,10 @@ pub(super) fn foreign_encoding(bytes: &[u8]) -> Result<(), Rejected> {
     )))
 }
 
+/// True if the text is nested deeper than `NESTING`. Brackets inside of strings do not count.
 pub(super) fn nests_too_deeply(text: &str) -> bool {
-    // A lock has one or two of them. In steps whose count fits into a byte, which a processor takes many at once.
+    // A lock has one or two brackets, so a count of all of them is the fast path. In chunks of 255 the count fits into
+    // a byte, and the compiler can count many bytes at once.
     let opened = |part: &[u8]| {
         part.iter().fold(0_u8, |sum, byte| {
             sum + u8::from(matches!(byte, b'[' | b'{'))
@@ -130,17 +136,18 @@ pub(super) fn nests_too_deeply(text: &str) -> bool {
     false
 }
 
-/// The one value that the text is, its syntax checked to the last character.
+/// Reads the text as one JSON value, and checks the syntax to its last character.
 fn syntax_of(text: &str) -> serde_json::Result<&RawValue> {
     serde_json::from_str(text)
 }
 
+/// Describes the fault of a text that is not JSON. A text that only ends too soon is `unexpected EOF`, as in Go.
 fn no_json(text: &str, error: &serde_json::Error) -> Rejected {
-    // Once more as a whole: where the fault lies does not depend on what was wanted of it.
+    // The text is read once more as any value, so that the reported fault does not depend on the kind that was wanted.
     let whole = syntax_of(text).err();
     let error = whole.as_ref().unwrap_or(error);
-    // serde_json takes the end of the text after `-`, `1.` or `1e` for a wrong character: the end it is when one more
-    // digit makes another end of it.
+    // After `-`, `1.` or `1e`, serde_json reports the end of the text as a wrong character. The text is cut off if one
+    // more digit makes it valid, or moves the fault to its new end.
     let with_digit = || syntax_of(&format!("{text}0")).err();
     let is_cut_off = error.is_eof() || with_digit().is_none_or(|error| error.is_eof());
     if is_cut_off {
@@ -150,8 +157,8 @@ fn no_json(text: &str, error: &serde_json::Error) -> Rejected {
     }
 }
 
-/// Shows `set` the members of the object that the text is, in order, keys decoded, up to the first that it rejects.
-/// The syntax is checked to the last character all the same.
+/// Calls `set` with each member of the object in `text`, in order and with the key decoded, until `set` rejects one.
+/// The syntax is checked to the last character in any case.
 fn members<'t>(
     text: &'t str,
     set: impl FnMut(&str, &'t str) -> Result<(), Rejected>,
@@ -182,8 +189,8 @@ fn members<'t>(
     Ok(all)
 }
 
-/// The characters of a string literal. Half a surrogate pair becomes one U+FFFD, as in Go; serde_json refuses it
-/// in a string, and hands it on in three bytes when asked for bytes.
+/// Decodes a string literal. Half a surrogate pair becomes one U+FFFD, as in Go. serde_json refuses it in a string, and
+/// returns it as three bytes when it is asked for bytes.
 pub(super) fn unquoted(literal: &str) -> Result<Cow<'_, str>, Rejected> {
     struct Lenient;
 
@@ -205,7 +212,7 @@ pub(super) fn unquoted(literal: &str) -> Result<Cow<'_, str>, Rejected> {
         }
     }
 
-    // Its syntax is checked: without a backslash it stands for itself.
+    // The syntax of the literal was checked before. Without a backslash, the text between the quotes needs no decoding.
     if let Some(plain) = literal
         .get(1..literal.len() - 1)
         .filter(|inner| !inner.contains('\\'))
@@ -221,7 +228,7 @@ pub(super) fn malformed(words: impl Into<String>) -> Rejected {
     Rejected::Malformed(words.into())
 }
 
-/// The JSON of a lock file: indented by two spaces, a newline at the end.
+/// Returns a record as the JSON of a lock file: indented by two spaces, with a newline at the end.
 #[expect(
     clippy::expect_used,
     reason = "strings, integers and JSON values under fixed names always serialize"
@@ -232,18 +239,19 @@ pub(super) fn pretty(record: &impl Serialize) -> String {
         + "\n"
 }
 
+/// Returns the first `SHOWN` characters of a value, escaped, for a message.
 pub(super) fn shown(value: &str) -> String {
     let short: String = value.chars().take(SHOWN).collect();
     let more = if short.len() < value.len() { "…" } else { "" };
     format!("{}{more}", escaped(&short))
 }
 
-/// Why bytes are not a record. `Display` is what the log line says after `lock check failed: `.
+/// Reason why the bytes of a file are not a record. `Display` is the text of the log line after `lock check failed: `.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejected {
-    /// Not JSON, or of the wrong types; what was found, in words.
+    /// The bytes are not JSON, or a field has a wrong type: the fault, in words.
     Malformed(String),
-    /// JSON of the right types without a needed value; which, in words.
+    /// The JSON has the right types, and a needed value is missing or not allowed: which one, in words.
     Invalid(String),
 }
 
@@ -267,34 +275,34 @@ impl fmt::Display for Rejected {
 
 impl std::error::Error for Rejected {}
 
-/// How a lock file is brought to say another time.
+/// Edit that writes another time into a lock file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rewrite {
-    /// By these bytes at this place: they are as many as there are.
+    /// The new times are as long as the old ones, so one write in place is enough.
     InPlace {
-        /// Where, from the start of the file.
+        /// Position of the write, in bytes from the start of the file.
         offset: usize,
-        /// The text from the first time to the last.
+        /// New text from the beginning of the first time to the end of the last.
         text: String,
     },
-    /// By this whole content: a time there is written at another length.
+    /// A new time has another length than the old one: the new content of the whole file.
     Whole(String),
 }
 
-/// Another text for a part of a file.
+/// Replacement of one part of a file's text.
 pub(super) struct Edit {
     at: Range<usize>,
     to: String,
 }
 
 impl Rewrite {
-    /// What makes the object in `bytes` say `time` under `key`; `None` when it says no time there.
+    /// Makes the edit that writes `time` under `key` into the object in `bytes`. `None`: the key has no string there.
     pub(super) fn of(bytes: &[u8], key: &str, time: String) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         Self::of_edits(text, vec![string(text, key, time)?])
     }
 
-    /// What makes these edits, of which there is one at least.
+    /// Combines edits of one text, which must not overlap. `None`: there are no edits.
     pub(super) fn of_edits(text: &str, mut edits: Vec<Edit>) -> Option<Self> {
         edits.sort_by_key(|edit| edit.at.start);
         let (first, last) = (edits.first()?.at.start, edits.last()?.at.end);
@@ -315,13 +323,13 @@ impl Rewrite {
     }
 }
 
-/// Another string under this key, where there is one.
+/// Makes the edit that puts the string `to` under `key`. `None`: the key has no string.
 pub(super) fn string(text: &str, key: &str, to: String) -> Option<Edit> {
     let value = value(text, key).filter(|value| value.starts_with('"'))?;
     edit(text, value.get(1..value.len().checked_sub(1)?)?, to)
 }
 
-/// Another number under a key of the object that stands under the key `of`, where there is one.
+/// Makes the edit that puts the number `to` under `key` of the object under `of`. `None`: there is no whole number.
 pub(super) fn number(text: &str, of: &str, key: &str, to: String) -> Option<Edit> {
     let object = value(text, of).filter(|value| Kind::of(value) == Kind::Object)?;
     let is_whole = |value: &&str| value.bytes().all(|byte| byte.is_ascii_digit());
@@ -329,7 +337,7 @@ pub(super) fn number(text: &str, of: &str, key: &str, to: String) -> Option<Edit
     edit(text, value, to)
 }
 
-/// The value as it is written. Of several the last one counts, as it does for readers.
+/// Finds the value under the key `wanted`, as it is written. The last duplicate counts, as it does for readers.
 fn value<'t>(text: &'t str, wanted: &str) -> Option<&'t str> {
     let mut found = None;
     let read = object(text, |key, value| {
@@ -341,7 +349,7 @@ fn value<'t>(text: &'t str, wanted: &str) -> Option<&'t str> {
     found.filter(|_| read.is_ok())
 }
 
-/// `part` is a part of the text.
+/// Makes the edit that replaces `part`, a slice of `text`, by `to`.
 fn edit(text: &str, part: &str, to: String) -> Option<Edit> {
     let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
     let at = start..start + part.len();

@@ -1,8 +1,9 @@
-//! Dialects: the rules for one kind of lock each, siblings that do no I/O (docs/design.md#pure-rules).
+//! Dialects: the rules for each kind of lock. They are siblings, and do no I/O (docs/design.md#pure-rules).
 //!
-//! Each protocol has a folder: the record as it is written, the rule `judge`, and what else is particular to it. The
-//! list below is the only one: each row becomes a variant of [`Dialect`] and of [`Record`], which ask the folder.
-//! `lock` shares the record and the rule of `beads`; the lock of `file` has no record.
+//! Each protocol has a folder with its record, its rule `judge` and its words. The list below (`protocols!`) is the
+//! only one: each row becomes a variant of [`Dialect`] and of [`Record`], which delegate to the folder. `lock` shares
+//! the record and the rule of `beads`. The lock of `file` has no record. docs/adding-a-protocol.md says how a protocol
+//! is added.
 
 mod age;
 pub mod beads;
@@ -33,13 +34,13 @@ pub use tower::LockName;
 
 macro_rules! protocols {
     ($($(#[$doc:meta])* $Protocol:ident in $folder:ident,)*) => {
-        /// Which rules a lock is read, judged and written by.
+        /// Rules by which a lock is read, judged and written.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Dialect {
             $($(#[$doc])* $Protocol,)*
         }
 
-        /// The lock file's content, as read, of whatever dialect. Serialized it has the fields as read.
+        /// Content of a lock file as it was read, of any dialect. Serialization gives the fields as they were read.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(untagged)]
         pub enum Record {
@@ -55,7 +56,7 @@ macro_rules! protocols {
         }
 
         impl Record {
-            /// The rules that it goes by.
+            /// Dialect of the record.
             #[doc(hidden)]
             pub fn dialect(&self) -> Dialect {
                 match self {
@@ -95,33 +96,34 @@ macro_rules! protocols {
 }
 
 protocols! {
-    /// `.exclusive-lock`, and a lock file of that kind at any path (`lock:`): judged by the recorded process.
+    /// `.exclusive-lock`, and a lock file of that kind at any path (`lock:`). Judged by the recorded process.
     Beads in beads,
-    /// A named lock with heartbeats, `tower:NAME`: judged by the age of the last one.
+    /// Named lock with heartbeats, `tower:NAME`. Judged by the age of the last heartbeat.
     Tower in tower,
-    /// The one lock of a directory, `memory:DIR`: judged by its process and by its age.
+    /// The one lock of a directory, `memory:DIR`. Judged by its process and by its age.
     Memory in memory,
 }
 
-/// What holds for every lock of a protocol, whatever its record says.
+/// Properties that every lock of a protocol has, whatever its record says.
 pub(crate) struct Properties {
-    /// The permissions of a new lock file, whatever the umask.
+    /// Mode of a new lock file, whatever the umask.
     pub file_mode: u32,
-    /// The record in the bytes of the lock file of this name.
+    /// Reads the record from the bytes of the lock file of this name.
     parse: fn(&[u8], &CStr) -> Result<Record, Rejected>,
-    /// The edit that makes these bytes say that the holder lives at that time.
+    /// Makes the edit that writes the time of a heartbeat into these bytes.
     rewrite: fn(&[u8], Moment) -> Option<Rewrite>,
-    /// A lock is valid only for as long as its holder keeps it up.
+    /// True if a lock is valid only while its holder renews it.
     is_judged_by_time: bool,
+    /// True if `--reap-proven-dead` applies (docs/design.md#proof-of-death).
     may_be_reaped: bool,
-    /// A stale lock may go although nobody has typed `--force-lock`.
+    /// True if a stale lock may be removed without `--force-lock`.
     pub stale_goes_by_itself: bool,
-    /// The record that stands for a file that is not JSON. `None`: such a file is an unreadable lock.
+    /// Record that stands for a file that is not JSON. `None`: such a file is an unreadable lock.
     pub of_malformed: Option<fn() -> Record>,
 }
 
 impl Properties {
-    /// Of a protocol whose locks are valid for as long as their process lives, and that reads a record so.
+    /// Properties of a protocol whose locks are valid while their process lives. `parse` reads its records.
     const fn of_process(parse: fn(&[u8], &CStr) -> Result<Record, Rejected>) -> Self {
         Self {
             // A daemon of another user must be able to read the lock.
@@ -136,40 +138,42 @@ impl Properties {
     }
 }
 
-/// What a protocol's record answers. The defaults are those of a lock without heartbeats.
+/// Answers of a protocol's record. The defaults are those of a lock without heartbeats.
 pub(crate) trait LockRecord {
     fn common(&self) -> Common<'_>;
 
     fn json(&self) -> String;
 
-    /// Judges the lock by those of the rules that concern the protocol.
+    /// Judges the lock. A protocol ignores the rules that do not concern it.
     fn judged(&self, facts: &Facts, rules: &Rules) -> Verdict;
 
-    /// Which facts its judgement needs, where evidence of this depth was asked for.
+    /// Facts that the judgement needs, when evidence of this depth is asked for.
     fn wanted_facts(&self, depth: Depth) -> WantedFacts<'_>;
 
     fn has_been_refreshed(&mut self, _now: Moment) {}
 
-    /// By what a refresh is noticed; `None` for a lock whose age is not judged.
+    /// Values that each refresh changes. `None`: the lock is not judged by its age.
     fn refresh_sign(&self) -> Option<RefreshSign> {
         None
     }
 
+    /// Time since the last heartbeat; zero for a lock without heartbeats.
     fn silence(&self, _now: StartedAt) -> Duration {
         Duration::ZERO
     }
 
-    /// The address of what the lock is held for.
+    /// Address of the work that the lock is held for.
     fn about(&self) -> Option<&str> {
         self.common().mark.and_then(|mark| mark.about.as_deref())
     }
 
-    /// What shows that the lock is stale, in the words of its document; empty where that has none. Untrusted.
+    /// Evidence that the lock is stale, in the words of its document; empty if the document has none. Untrusted.
     fn removed_words(&self, _facts: &Facts, _limits: &AgeLimits) -> String {
         String::new()
     }
 }
 
+/// Fields that records of every protocol have, under one name each.
 pub(crate) struct Common<'r> {
     holder: &'r str,
     pid: i64,
@@ -179,10 +183,11 @@ pub(crate) struct Common<'r> {
     mark: Option<&'r Mark>,
 }
 
+/// Facts that a judgement needs. All of them include the time.
 pub(crate) enum WantedFacts<'r> {
-    /// What became of this process, with evidence of this depth.
+    /// Liveness of this process, with evidence of this depth.
     Process(Cow<'r, ProcessRecord>, Depth),
-    /// The same, and what became of all that it has started.
+    /// Liveness of this process and of its descendants, with evidence of this depth.
     ProcessTree(Cow<'r, ProcessRecord>, Depth),
     /// The time, and the name of this host.
     TimeAndHost,
@@ -190,62 +195,64 @@ pub(crate) enum WantedFacts<'r> {
     Time,
 }
 
-/// What each refresh changes in a record: the process, and when it acquired the lock or refreshed it last.
+/// Process of a record, and the time when it acquired the lock or last refreshed it. Each refresh changes the pair.
 pub(crate) type RefreshSign = (Option<i64>, Option<StartedAt>);
 
-/// What an operator may change of the rules by which a lock is judged.
+/// Parts of the rules that an operator may change.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// Let the four proofs of docs/design.md#proof-of-death count as death, beside ESRCH.
+    /// True if the four proofs of docs/design.md#proof-of-death count as death, beside ESRCH.
     pub reap_proven_dead: bool,
-    /// Let a stale lock stand that is judged by its age.
+    /// True if a stale lock that is judged by its age stays.
     pub keep_stale: bool,
-    /// How old a lock that is judged by its age may become.
+    /// Age limits of a lock that is judged by its age.
     pub limits: AgeLimits,
 }
 
 impl Dialect {
-    /// The edit that makes the lock file of these bytes say that its holder lives `now`; `None` where the dialect has
-    /// no heartbeats, or the file no time.
+    /// Makes the edit that writes a heartbeat at `now` into a lock file with the content `bytes`. `None`: the dialect
+    /// has no heartbeats, or the content has no time.
     pub fn rewrite(self, bytes: &[u8], now: Moment) -> Option<Rewrite> {
         (self.properties().rewrite)(bytes, now)
     }
 
-    /// A stale lock may go although nobody has typed `--force-lock`.
+    /// True if a stale lock may be removed without `--force-lock`.
     #[doc(hidden)]
     pub fn stale_goes_by_itself(self) -> bool {
         self.properties().stale_goes_by_itself
     }
 
-    /// A lock is valid only for as long as its holder keeps it up.
+    /// True if a lock is valid only while its holder renews it.
     pub fn is_judged_by_time(self) -> bool {
         self.properties().is_judged_by_time
     }
 }
 
 impl Record {
-    /// The name of the holder: `holder`, `actor` or `session_id`. Untrusted.
+    /// Name of the holder: `holder`, `actor` or `session_id`. Untrusted (docs/design.md#untrusted-names).
     pub fn holder(&self) -> &str {
         self.lock().common().holder
     }
 
-    /// The recorded process; 0 where there is none. That of a named lock is for people: never asked, never signalled.
+    /// PID of the recorded process; 0 if the record has none. The PID of a named lock is for people, and never probed
+    /// or signalled.
     pub fn pid(&self) -> i64 {
         self.lock().common().pid
     }
 
-    /// The host that the process runs on: `hostname`, or `host_id`; empty where there is none. Untrusted.
+    /// Host of the recorded process: `hostname` or `host_id`; empty if the record has none. Untrusted.
     pub fn hostname(&self) -> &str {
         self.lock().common().hostname
     }
 
-    /// When the lock was acquired: `started_at`, `created_at`, or `acquired_at`, which each refresh changes.
+    /// Time when the lock was acquired: `started_at`, `created_at`, or `acquired_at`, which each refresh changes.
     pub fn started_at(&self) -> Option<StartedAt> {
         self.lock().common().started_at
     }
 
-    /// What names this one claim: `beadlock.id`, or `request_id`. `None`: it has no name of its own, or one that does not
-    /// look like an id. People paste ids into shells, so text that a shell could take for a command or an option is none.
+    /// Id of this one claim: `beadlock.id` or `request_id`. `None`: the record has no id, or a text that does not look
+    /// like one. People paste ids into shells, so a text that a shell could take for a command or an option does not
+    /// count.
     pub fn id(&self) -> Option<&str> {
         self.lock()
             .common()
@@ -253,29 +260,29 @@ impl Record {
             .filter(|id| tower::request_id_is_fit(id) && !id.starts_with('-'))
     }
 
-    /// The address of what the lock is held for, such as a CI run: `beadlock.about`. Untrusted, and of any kind.
+    /// Address of the work that the lock is held for, such as a CI run: `beadlock.about`. Untrusted, and any text.
     pub fn about(&self) -> Option<&str> {
         self.lock().about()
     }
 
-    /// The lock file that beadlock writes.
+    /// Content of the lock file that beadlock writes for this record.
     pub fn to_json(&self) -> String {
         self.lock().json()
     }
 
-    /// What beadlock adds to a record that has a place for it.
+    /// Mark that beadlock adds to the record, if the dialect has a place for it.
     #[doc(hidden)]
     pub fn mark(&self) -> Option<&Mark> {
         self.lock().common().mark
     }
 
-    /// Judges the lock. Each dialect heeds those of the rules that concern it.
+    /// Judges the lock by its record and the facts. A dialect ignores the rules that do not concern it.
     #[doc(hidden)]
     pub fn judge(&self, facts: &Facts, rules: &Rules) -> Verdict {
         self.lock().judged(facts, rules)
     }
 
-    /// The record of a beads database or of `lock:PATH`.
+    /// Record of a beads database or of `lock:PATH`; `None` for other dialects.
     #[doc(hidden)]
     pub fn as_beads(&self) -> Option<&beads::Record> {
         if let Self::Beads(record) = self {
@@ -285,7 +292,7 @@ impl Record {
         }
     }
 
-    /// The record of a named lock.
+    /// Record of a named lock; `None` for other dialects.
     #[doc(hidden)]
     pub fn as_tower(&self) -> Option<&tower::Record> {
         if let Self::Tower(record) = self {
@@ -295,7 +302,7 @@ impl Record {
         }
     }
 
-    /// The record of a lock that is judged by its age.
+    /// Record of a lock that is judged by its age; `None` for other dialects.
     #[doc(hidden)]
     pub fn as_memory(&self) -> Option<&memory::Record> {
         if let Self::Memory(record) = self {
@@ -305,7 +312,7 @@ impl Record {
         }
     }
 
-    /// The process that it is judged by, as a database's record has one; `None`: no process decides.
+    /// Process by which the lock is judged, in the form of a beads record. `None`: no process decides.
     #[doc(hidden)]
     pub fn process(&self) -> Option<Cow<'_, ProcessRecord>> {
         match self.lock().wanted_facts(Depth::Proof) {
@@ -316,7 +323,7 @@ impl Record {
         }
     }
 
-    /// The process whose proved death makes the lock stale; `None` where `--reap-proven-dead` means nothing.
+    /// Process whose proved death makes the lock stale. `None`: `--reap-proven-dead` does not apply.
     pub(crate) fn reapable(&self) -> Option<Cow<'_, ProcessRecord>> {
         self.process()
             .filter(|_| self.dialect().properties().may_be_reaped)

@@ -1,10 +1,10 @@
-//! What a lock file and the files beside it are called (docs/design.md#changing-a-lock-file).
+//! Names of a lock file and of the files beside it (docs/design.md#changing-a-lock-file).
 
 use std::{borrow::Cow, ffi::CStr, ffi::CString, ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use super::{Dialect, Record, Rejected, StartedAt, beads, memory};
 
-/// What a lock and the files beside it are called, and the rules that it goes by.
+/// Names of a lock file and of the files beside it, and the dialect of the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     dialect: Dialect,
@@ -13,17 +13,17 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of a beads database.
+    /// Names of the lock of a beads database.
     pub const BEADS: Self = beads::NAMES;
 
-    /// Of a directory with one lock, judged by its age.
+    /// Names of the one lock of a directory, judged by its age.
     pub const MEMORY: Self = memory::NAMES;
 
-    /// The longest name that leaves room for those of the files beside the lock: `.broken-20261121T051327Z-99.json`
-    /// is the longest tail, and 255 bytes are all that Linux's file systems have.
+    /// Length, in bytes, of the longest lock name that leaves room for the names of the files beside the lock. The
+    /// longest tail is `.broken-20261121T051327Z-99.json`, and a name on Linux's file systems has at most 255 bytes.
     pub const LIMIT: usize = 255 - b".broken-20261121T051327Z-99.json".len();
 
-    /// Of a dialect whose locks are all called the same.
+    /// Names in a dialect whose locks all have one name.
     pub(super) const fn fixed(dialect: Dialect, lock: &'static CStr, aside: &'static CStr) -> Self {
         Self {
             dialect,
@@ -32,7 +32,7 @@ impl Names {
         }
     }
 
-    /// Of a lock file called `lock`, which has no NUL in it.
+    /// Names of a lock file called `lock`, which must have no NUL.
     pub(super) fn called(dialect: Dialect, lock: &[u8]) -> Self {
         let named =
             |tail: &[u8]| Cow::Owned(CString::new([lock, tail].concat()).unwrap_or_default());
@@ -43,7 +43,7 @@ impl Names {
         }
     }
 
-    /// Of a lock file of this dialect called `name`. `None`: a file cannot be called so.
+    /// Names of a lock file of this dialect called `name`. `None`: a file cannot have this name.
     pub(crate) fn of(dialect: Dialect, name: &OsStr) -> Option<Self> {
         let bytes = name.as_bytes();
         let is_unfit = ["", ".", ".."].map(OsStr::new).contains(&name)
@@ -51,27 +51,27 @@ impl Names {
         (!is_unfit).then(|| Self::called(dialect, bytes))
     }
 
-    /// A file of this name is a lock, whatever is in it: any other lock file may be somebody's data.
+    /// True if a file of this name is a lock, whatever its content. A `lock:` file may be another program's data.
     pub(crate) fn is_lock_by_name(&self) -> bool {
         self.dialect != Dialect::Beads || *self == Self::BEADS
     }
 
-    /// The rules that the lock goes by.
+    /// Dialect of the lock.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// The record that the bytes of this lock file are.
+    /// Reads the record from the bytes of this lock file. Errors: those of the dialect's `Record::parse`.
     pub fn parse(&self, bytes: &[u8]) -> Result<Record, Rejected> {
         (self.dialect.properties().parse)(bytes, &self.lock)
     }
 
-    /// The lock file's name.
+    /// Name of the lock file.
     pub fn lock(&self) -> &CStr {
         &self.lock
     }
 
-    /// The one side name: only a process with the gate touches it.
+    /// Side name of the lock. Only a process that holds the gate touches it (docs/model.md#v4).
     pub fn aside(&self) -> &CStr {
         &self.aside
     }
@@ -80,12 +80,12 @@ impl Names {
         beadlock_base::escape::escaped(&self.aside.to_string_lossy()).to_string()
     }
 
-    /// The name of an unfinished lock of `process`, where it needs one; `random` is 8 lower-case hex digits.
+    /// Name of a draft of `process`, where a draft needs a name. `random` has 8 lower-case hex digits.
     pub(crate) fn draft(&self, process: u32, random: &str) -> CString {
         self.with(&format!(".tmp-{process}-{random}"))
     }
 
-    /// What a lock that is broken at `time` is kept as; the `number`th of that second.
+    /// Name under which a lock that is broken at `time` is kept, for the `number`th of that second.
     pub(crate) fn broken(&self, time: StartedAt, number: usize) -> CString {
         let time = time.to_string();
         let second = time
@@ -101,17 +101,19 @@ impl Names {
         self.with(&format!(".broken-{second}Z{number}.json"))
     }
 
-    /// The lock's name and this tail; neither half has a NUL.
+    /// Name of the lock with `tail`. Neither half has a NUL.
     fn with(&self, tail: &str) -> CString {
         CString::new([self.lock.to_bytes(), tail.as_bytes()].concat()).unwrap_or_default()
     }
 
+    /// PID of the process whose draft of this lock has the name `name`. `None`: the name is not one of a draft.
     pub(crate) fn process_of_draft(&self, name: &CStr) -> Option<i64> {
         draft(name.to_bytes())
             .and_then(|(lock, process)| (lock == self.lock.to_bytes()).then_some(process))
     }
 
-    /// The lock whose side file or unfinished lock a file of this name would be; so no lock may be called so.
+    /// Name of the lock whose side file or draft would be called `name`, so that no lock may have that name. `None`:
+    /// a lock may be called `name`.
     pub fn belongs_to(name: &OsStr) -> Option<&OsStr> {
         let bytes = name.as_bytes();
         let of_aside = bytes.strip_suffix(b".aside");
@@ -123,7 +125,8 @@ impl Names {
     }
 }
 
-/// Reads what [`Names::draft`] writes, and nothing else: what only looks like it may be somebody's file.
+/// Splits a name that [`Names::draft`] has made into the lock's name and the PID. Any other name is `None`, since it
+/// may belong to another program's file.
 fn draft(name: &[u8]) -> Option<(&[u8], i64)> {
     const TMP: &[u8] = b".tmp-";
     let (rest, random) = name.split_at_checked(name.len().checked_sub(8)?)?;
@@ -169,7 +172,7 @@ mod tests {
         }
     }
 
-    /// `build.tmp-999999-notes.txt` is somebody's file, and no draft of `lock:build`.
+    /// `build.tmp-999999-notes.txt` is another program's file, and not a draft of `lock:build`.
     #[test]
     fn what_looks_only_like_an_unfinished_lock_is_none() {
         for tail in [

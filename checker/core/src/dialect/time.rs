@@ -1,5 +1,5 @@
-//! The time of a record: RFC 3339 as Go's `time.Time.UnmarshalJSON` reads it (Go 1.20 and later, whose strict
-//! check is switched off), and the instant that comes of it.
+//! Times of a record: RFC 3339 as Go's `time.Time.UnmarshalJSON` reads it, and the instant that the text means
+//! (docs/design.md#reading). Go 1.20 and later have a stricter check, which is switched off there.
 
 use std::{fmt, time::SystemTime};
 
@@ -8,26 +8,28 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
-/// The first and the last instant that four digits of a year can write in UTC.
+/// First and last instant whose year has four digits in UTC.
 const YEAR_0: DateTime = date(0, 1, 1).at(0, 0, 0, 0);
 const YEAR_9999: DateTime = date(9999, 12, 31).at(23, 59, 59, 999_999_999);
 
-/// An instant as a record has it: the time since the Unix epoch. It may lie a day outside the years 0 to 9999,
-/// because the offset is the writer's; `Display` stays inside (RFC 3339, UTC, with what fraction there is).
+/// Instant of a record, as the time since the Unix epoch.
+///
+/// The instant may lie a day outside the years 0 to 9999, because the writer chooses the offset. `Display` stays inside
+/// these years: RFC 3339 in UTC, with the fraction of the second if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StartedAt(#[doc(hidden)] pub SignedDuration);
 
 impl StartedAt {
-    /// Go's zero time, `0001-01-01T00:00:00Z`: a record with it has no time.
+    /// Go's zero time, `0001-01-01T00:00:00Z`. A record with this time has none.
     pub(super) const NEVER: Self = Self(SignedDuration::from_secs(-62_135_596_800));
 
-    /// From seconds since the Unix epoch and nanoseconds after that.
+    /// Makes an instant from the seconds since the Unix epoch, and the nanoseconds after that second.
     pub fn from_unix(seconds: i64, nanos: u32) -> Self {
         let fraction = SignedDuration::from_nanos(i64::from(nanos));
         Self(SignedDuration::from_secs(seconds).saturating_add(fraction))
     }
 
-    /// The same as the standard library has it; `None` outside what it can show.
+    /// Returns the instant as the standard library's type. `None`: that type cannot represent it.
     pub fn to_system_time(self) -> Option<SystemTime> {
         let since = self.0.unsigned_abs();
         match self.0.is_negative() {
@@ -36,7 +38,7 @@ impl StartedAt {
         }
     }
 
-    /// How long ago that was at `now`; negative when it is yet to come.
+    /// Age of this instant at `now`; negative if the instant lies in the future.
     #[doc(hidden)]
     pub fn age(self, now: Self) -> SignedDuration {
         now.0.saturating_sub(self.0)
@@ -53,7 +55,8 @@ impl StartedAt {
         ))
     }
 
-    /// RFC 3339, UTC, with three digits of the second, whatever there is: always as long.
+    /// Formats the instant as RFC 3339 in UTC, with three digits after the second. The text always has the same length,
+    /// so that a refresh can write over it.
     pub(super) fn to_millis(self) -> String {
         let cut = self.0.subsec_nanos().rem_euclid(1_000_000);
         let whole = self
@@ -65,7 +68,7 @@ impl StartedAt {
         )
     }
 
-    /// The instant that a string literal without its quotes means; escapes are not undone, as in Go.
+    /// Reads the instant from a string literal without its quotes. Escapes are not decoded, as in Go.
     pub(super) fn parse(literal: &str) -> Option<Self> {
         let mut rest = Rest(literal.as_bytes());
         let year = i16::from(rest.two_digits()?) * 100 + i16::from(rest.two_digits()?);
@@ -153,7 +156,8 @@ impl Rest<'_> {
         Some(self.digit().map_or(first, |second| first * 10 + second))
     }
 
-    /// Nanoseconds after a period or a comma; further digits are dropped. A separator alone is left standing.
+    /// Reads the nanoseconds after a period or a comma, and drops further digits. A separator without a digit is not
+    /// read.
     fn fraction(&mut self) -> i32 {
         let [b'.' | b',', b'0'..=b'9', ..] = self.0 else {
             return 0;
@@ -168,7 +172,8 @@ impl Rest<'_> {
         nanos
     }
 
-    /// `Z`, or sign, hours up to 24 and minutes up to 60: as Go says, some people do write those.
+    /// Reads the offset: `Z`, or a sign, hours up to 24 and minutes up to 60. Go accepts these limits because some
+    /// people write them.
     fn offset(&mut self) -> Option<SignedDuration> {
         if self.after(b'Z').is_some() {
             return Some(SignedDuration::ZERO);

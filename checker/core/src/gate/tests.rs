@@ -37,7 +37,7 @@ fn excludes_names_its_holder_and_is_shared_by_descriptor() {
         [me]
     );
     let shared = gate.share().unwrap();
-    // As a kill would end it: closed without LOCK_UN, so the other descriptor keeps it shut.
+    // A panic closes the descriptor without LOCK_UN, as a kill does. The other descriptor keeps the gate shut.
     let killed = std::thread::spawn(move || {
         let _gate = gate;
         std::panic::resume_unwind(Box::new("killed"));

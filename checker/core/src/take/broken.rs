@@ -1,9 +1,10 @@
-//! Breaking a lock: it goes out of the way because somebody says so, and is kept (docs/design.md#looking).
+//! Breaking a lock: a person decides that the lock goes, and its file is kept under another name
+//! (docs/design.md#looking).
 //!
-//! The steps are those of a removal (docs/design.md#changing-a-lock-file), with "the lock that was looked at" in place
-//! of "dead", and a last move to a name of its own in place of the deletion. A crash in between leaves a side file,
-//! which the next one with the gate puts back. A file that cannot be read is known by its inode, which the look keeps
-//! from being used again, and by what `lstat` says of it.
+//! The steps are those of a removal (docs/design.md#changing-a-lock-file), with two differences. "The lock that was
+//! looked at" takes the place of "stale". A last move to a name of its own takes the place of the deletion. A crash in
+//! between leaves a side file, which the next holder of the gate recovers. A file that cannot be read is recognized by
+//! its inode, which the look keeps in use, and by its mode, size and mtime.
 
 use std::{os::fd::OwnedFd, path::PathBuf, thread::sleep, time::Duration, time::Instant};
 
@@ -24,10 +25,12 @@ use crate::{look::Look, options::Options, place::Place, read, read::Inode, read:
 use crate::{read::Sight, unread::Unread, verdict::Verdict};
 use beadlock_base::error::{Error, Result};
 
+/// Most looks that are made until the inode and the verdict are of one file.
 const LOOKS: usize = 32;
+/// Number of broken locks that can be kept within one second.
 const KEPT: usize = 10_000;
 
-/// A lock as it was looked at. While this lives no other file gets the number of its inode.
+/// Lock as it was looked at, for [`Site::break_lock`]. While this value lives, no other file gets its inode number.
 #[derive(Debug)]
 pub struct Seen {
     look: Look,
@@ -41,41 +44,41 @@ struct Pin {
     marks: [i64; 4],
 }
 
-/// Which locks may be broken.
+/// Locks that a break may set aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Licence {
-    /// All but one that is held.
+    /// Stale and unreadable locks. A held one stays.
     UnlessHeld,
-    /// One that is held, too.
+    /// Any lock, also one that is held.
     EvenIfLive,
 }
 
-/// How the breaking of a lock ended.
+/// Result of [`Site::break_lock`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Broken {
-    /// It is out of the way.
+    /// The lock is out of the way, and its file is kept.
     Kept {
-        /// Where it is now.
+        /// Path of the kept file.
         file: PathBuf,
-        /// How it was made sure that nobody was just taking it over.
+        /// Kind of watch that no writer broke during the grace.
         watched: Watched,
     },
-    /// There is no lock any more.
+    /// The path has no lock any more.
     Gone,
-    /// What is there is not what was looked at, or is held now. Untouched.
+    /// The lock is not the one that was looked at, or is held now. Nothing was changed.
     Changed,
-    /// Somebody kept writing or changing it. It is where it was.
+    /// Another process kept writing or changing the lock. The lock is at its path, or aside where its path is taken.
     Contended,
 }
 
 impl Seen {
-    /// Looks at the lock. Changes nothing.
+    /// Looks at the lock, and keeps its inode in use. Changes nothing.
     pub fn at(place: &Place, options: &Options) -> Self {
         let path = place.path();
         let mut tries = LOOKS;
         loop {
-            // Never opens what is there, so it neither blocks nor needs a permission.
+            // O_PATH opens no content, so this neither blocks nor needs a permission on the file.
             let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
             let pin = openat(AT_FDCWD, &path, flags, Mode::empty())
                 .ok()
@@ -91,12 +94,13 @@ impl Seen {
         }
     }
 
-    /// What the look has shown.
+    /// Result of the look.
     pub fn look(&self) -> &Look {
         &self.look
     }
 
-    /// What is judged now is what was looked at: by its content, and without a record by its file as well.
+    /// True if the lock that is judged now is the one that was looked at: the same id and record. Without a valid
+    /// record the file must be the same as well.
     fn is(&self, judged: &Judged, stat: &FileStat) -> bool {
         let same_words = judged.id == self.look.id
             && judged.record == self.look.record
@@ -114,7 +118,8 @@ impl Seen {
             }
     }
 
-    /// Watches what lies aside for the grace. True: nobody has opened it for writing, or it looks as it was approved.
+    /// Watches the side file for the grace. True if no process has opened it for writing, or, without a lease, if it is
+    /// as it was approved.
     fn is_unbroken(&self, watching: Option<&Watch<'_>>, approved: &Approved) -> bool {
         match (watching, &approved.content, &self.pin) {
             (Some(watch), Some(content), _) => watch.unbroken_for(GRACE, content),
@@ -130,7 +135,7 @@ impl Pin {
         fstat(&self.fd).is_ok_and(|stat| marks(&stat) == self.marks)
     }
 
-    /// As it was at the look, and not so much as its ctime changes.
+    /// True if the file is as it was at the look, and not even its ctime changes for `grace`.
     fn is_unchanged_for(&self, grace: Duration) -> bool {
         let changed = || {
             fstat(&self.fd)
@@ -168,25 +173,28 @@ fn marks(stat: &FileStat) -> [i64; 4] {
     ]
 }
 
-/// A regular file at the lock's path, open for reading; else why what is there is not read.
+/// Lock file at the path, open for reading; else the reason why it cannot be read.
 type There = std::result::Result<LockFile, Unread>;
 
+/// Lock that is the one that was looked at, and may be broken.
 struct Approved {
     inode: Inode,
-    /// What it says; `None` where it cannot be read.
+    /// Content of the file; `None` when it cannot be read.
     content: Option<Vec<u8>>,
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// Moves the lock that was looked at out of the way, and keeps it beside its place as `LOCK.broken-TIME.json`. A
-    /// claim that comes in between gets its lock back. The error is what the system refused; the lock is where it was
-    /// then, or under the side name when it could not go back.
+    /// Moves the lock that was looked at out of the way, and keeps its file as `LOCK.broken-TIME.json` in the same
+    /// directory. A claim that is made in between gets its lock back.
+    ///
+    /// Errors: a step that the system refused. The lock is where it was then, or under the side name when it could not
+    /// be moved back.
     pub fn break_lock(mut self, seen: &Seen, licence: Licence) -> Result<Broken> {
         let broken = self.patiently(|site| site.break_once(seen, licence))?;
         Ok(broken.unwrap_or(Broken::Contended))
     }
 
-    /// `None`: look again from the start.
+    /// Makes one attempt to break the lock. `None`: look again from the start.
     fn break_once(&mut self, seen: &Seen, licence: Licence) -> Result<Option<Broken>> {
         let side_stays = match self.recover(None)? {
             Recovered::Clean => false,
@@ -200,11 +208,12 @@ impl<H: FnMut(Step)> Site<'_, H> {
         };
         self.at(Step::Recovered);
         let there = match read::open(self.dir, self.names.lock()) {
-            // With a side file that had to stay, "absent" is not an answer yet (docs/model.md#v7).
+            // Beside a side file, an absent lock is not an answer: the side file may be a live claim
+            // (docs/model.md#v7).
             Sight::Absent if side_stays => return Ok(None),
             Sight::Absent => return Ok(Some(Broken::Gone)),
             Sight::Unreadable(Unread::Leased) => return Ok(None),
-            // It was not looked at, and may be alive.
+            // A passing condition hides the lock, which may be held.
             Sight::Unreadable(unread) if unread.may_be_alive() => {
                 let path = read::join(self.path, self.names.lock());
                 return Err(Error::new("read", path, unread));
@@ -248,13 +257,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
                 Err(error) => refused = Some(error),
             }
         }
-        // As in a removal: it goes back before the lease does.
+        // As in a removal, the file goes back before the lease is given up (docs/design.md#grace).
         self.at(Step::MovingBack);
         self.bring_back(side_stays, approved.inode)?;
         refused.map_or(Ok(None), Err)
     }
 
-    /// What is there now, if it is what was looked at and may go.
+    /// Judges the lock once more. `None`: it is not the one that was looked at, or `licence` does not allow it.
     fn approved(&self, there: &There, seen: &Seen, licence: Licence) -> Result<Option<Approved>> {
         let (content, stat) = match there {
             Ok(file) => (file.read(), file.stat_now()),
@@ -288,13 +297,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok((!is_spared && seen.is(&judged, &stat)).then_some(approved))
     }
 
-    /// Moves the lock aside; where another claim lies aside, the two change places. False: it has gone meanwhile.
+    /// Moves the lock aside. If another claim lies aside, the two change places. False: the lock is gone.
     fn bring_aside(&self, side_stays: bool) -> Result<bool> {
         if side_stays {
             let exchanged = self
                 .exchange()
                 .map_err(|errno| self.lock_error("move aside", errno))?;
-            // Somebody's claim lies aside, and this file system cannot exchange the two.
+            // Another claim lies aside, and this file system cannot exchange the two.
             let refused = || self.lock_error("make room for the claim aside of", Errno::EOPNOTSUPP);
             return if exchanged { Ok(true) } else { Err(refused()) };
         }
@@ -304,7 +313,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(moved == Moved::Yes)
     }
 
-    /// Undoes [`Site::bring_aside`]. Whatever cannot go back stays aside, and the next one with the gate finds it.
+    /// Undoes [`Site::bring_aside`]. A file that cannot go back stays aside for the next holder of the gate: to delete
+    /// it would lose a live lock (docs/model.md#v2).
     fn bring_back(&self, side_stays: bool, inode: Inode) -> Result<()> {
         let error = |errno| self.aside_error("move back", errno);
         if !side_stays {
@@ -315,7 +325,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(())
     }
 
-    /// Gives what is aside the name that it is kept under. `None`: there is nothing any more.
+    /// Moves the side file to the name that it is kept under, and returns that path. `None`: the side file is gone.
     fn keep_aside(&self) -> Result<Option<PathBuf>> {
         let time = now();
         for number in 1..=KEPT {

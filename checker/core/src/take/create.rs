@@ -1,4 +1,5 @@
-//! Creating a lock: written whole where nobody sees it, then linked, never over anything (docs/design.md#create).
+//! Creating a lock: the record is written to a file without a name, synced, and then linked to the lock's path
+//! (docs/design.md#create). A link replaces nothing.
 #![expect(
     clippy::disallowed_methods,
     reason = "an unfinished lock gets its name, or is removed under its own"
@@ -30,17 +31,18 @@ use beadlock_base::{
     process::Liveness,
 };
 
-/// A lock that is written and synced, and has no name yet, or one that nobody looks at.
+/// Lock file that is written and synced, and not at the lock's path yet. No reader opens it.
 pub(super) struct Draft {
-    /// Open for writing, and so closed before the claim is anybody's.
+    /// Descriptor for writing. `link` closes it before it returns the guard: a file that is open for writing can get
+    /// no read lease.
     file: File,
     name: Option<Named>,
-    /// Keeps the inode, and can neither read nor write it.
+    /// Descriptor that keeps the inode number in use and can neither read nor write, with that inode.
     pub(super) pin: (OwnedFd, Inode),
-    /// The same of the directory: whatever can fail fails before the link.
+    /// Descriptor of the directory, for the guard. Opened before the link, so that a failure leaves no lock behind.
     dir_pin: OwnedFd,
     json: String,
-    /// As a reader sees it.
+    /// Record that a reader parses from `json`.
     pub(super) record: Box<Record>,
 }
 
@@ -51,7 +53,7 @@ struct Named {
 
 impl Drop for Named {
     fn drop(&mut self) {
-        // A file that cannot be removed now is swept when this process is dead.
+        // A draft that cannot be deleted now is swept once this process is dead.
         let _ = unlinkat(&self.dir, self.name.as_c_str(), UnlinkatFlags::NoRemoveDir);
     }
 }
@@ -60,12 +62,14 @@ const FLAGS: OFlag = OFlag::O_WRONLY.union(OFlag::O_CLOEXEC);
 const PIN: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// Writes `record` to a file without a name and syncs it: after a power cut the lock is whole or absent.
+    /// Writes `record` to a file without a name, and syncs it. Without the sync, a power cut may leave an empty lock,
+    /// which every daemon skips for ever (docs/design.md#create).
     pub(super) fn draft(&self, record: &Record) -> Result<Draft> {
         self.draft_of(record.to_json())
     }
 
-    /// The same for a lock file of this content.
+    /// Writes `json` to a file without a name, and syncs it. Errors: EINVAL when no reader would accept the content, or
+    /// it is larger than `read::LIMIT`; else what the system refused.
     pub(super) fn draft_of(&self, json: String) -> Result<Draft> {
         let record = self
             .names
@@ -115,7 +119,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         let file = match openat(self.dir, c".", FLAGS | OFlag::O_TMPFILE, self.mode()) {
             Ok(fd) => File::from(fd),
-            // The file system or the kernel has none.
+            // The file system or the kernel has no unnamed files.
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT) => {
                 return Ok(None);
             }
@@ -123,7 +127,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         };
         match openat(AT_FDCWD, &by_number(&file), PIN, Mode::empty()) {
             Ok(pin) => Ok(Some((file, pin))),
-            // There is no /proc.
+            // Without /proc an unnamed file cannot be pinned.
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => Ok(None),
             Err(errno) => Err(self.lock_error("pin", errno)),
         }
@@ -154,7 +158,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         })
     }
 
-    /// With its number: a claim that cannot tell its own file must fail before the link.
+    /// Adds the inode to a pin. A claim that could not recognize its own file must fail before the link.
     fn numbered(&self, pin: OwnedFd) -> Result<(OwnedFd, Inode)> {
         let stat =
             fstat(&pin).map_err(|errno| self.lock_error("look at the new file for", errno))?;
@@ -166,7 +170,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         pinned.map_err(|errno| self.lock_error("pin the directory of", errno))
     }
 
-    /// Removes unfinished locks of processes that are dead. Only with the gate held: nobody else makes any.
+    /// Deletes the drafts of dead processes. Only with the gate held: no other process makes a draft then.
     fn sweep(&self) {
         if !self.gated {
             return;
@@ -176,7 +180,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return;
         };
         for entry in dir.iter() {
-            // An error is not passed by reading on.
+            // After an error `readdir` makes no progress.
             let Ok(entry) = entry else { return };
             let name = entry.file_name();
             let process = self.names.process_of_draft(name);
@@ -195,7 +199,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         })
     }
 
-    /// Gives the draft the lock's name. `Err` within: there is a lock, and the draft comes back.
+    /// Links the draft to the lock's path, and returns the guard. `Ok(Err(draft))`: another lock is there.
     pub(super) fn link(&self, draft: Draft) -> Result<std::result::Result<Held, Draft>> {
         Ok(self.link_as(draft, self.names.lock())?.map(
             |Draft {
@@ -213,7 +217,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         ))
     }
 
-    /// Gives the draft a name that nothing has. `Err` within: something has it, and the draft comes back.
+    /// Links the draft to the name `to`. `Ok(Err(draft))`: the name is taken.
     pub(super) fn link_as(
         &self,
         mut draft: Draft,
@@ -232,13 +236,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
         match linked {
             Ok(()) => {}
             Err(Errno::EEXIST) => return Ok(Err(draft)),
-            // Unnamed files without a way to name them: no /proc, or no hard links.
+            // The unnamed file cannot be linked: there is no /proc, or no hard links. A named draft takes its place.
             Err(Errno::ENOENT | Errno::EPERM | Errno::EOPNOTSUPP | Errno::EXDEV)
                 if draft.name.is_none() =>
             {
                 return self.link_as(self.named(draft.json, draft.record)?, to);
             }
-            // No hard links at all.
+            // The file system has no hard links: rename the draft, over nothing.
             Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS) if self.means.renameat2 => {
                 let renamed = draft.name.as_ref().map_or(Err(Errno::ENOENT), |named| {
                     renameat2(
@@ -250,7 +254,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
                     )
                 });
                 match renamed {
-                    // The name is the lock's now.
+                    // The draft's name is gone, and its guard must not delete by it.
                     Ok(()) => draft.name.take().map_or((), std::mem::forget),
                     Err(Errno::EEXIST) => return Ok(Err(draft)),
                     Err(errno) => return Err(self.lock_error("create", errno)),
@@ -263,7 +267,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     fn link_unnamed(&self, file: &File, to: &CStr) -> nix::Result<()> {
         match linkat(file, c"", self.dir, to, AtFlags::AT_EMPTY_PATH) {
-            // Needs a capability before Linux 6.10.
+            // Before Linux 6.10 AT_EMPTY_PATH needs CAP_DAC_READ_SEARCH; the link in /proc does not.
             Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => linkat(
                 AT_FDCWD,
                 &by_number(file),

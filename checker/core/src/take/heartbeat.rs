@@ -1,13 +1,17 @@
-//! A heartbeat: the holder of a lock that is judged by time says that it lives (docs/design.md#loss).
+//! Heartbeat: the holder of a lock that is judged by time writes that it lives (docs/design.md#loss).
 //!
-//! Compare and swap, with the gate held: the lock must still be the inode that the guard pins and carry its id, and
-//! then only the time in it changes. In place, by one write of equal length, under a write lease: nobody else has the
-//! file open then, and a process that opens it waits. A reader keeps the lease away for a moment. Where that lasts, or
-//! there are no leases, a new file and the lock change places by way of the side name, and back when the old file was
-//! not ours. Nothing is written over a file that has become somebody else's.
+//! A heartbeat is a compare-and-swap with the gate held. The lock must still be the inode that the guard pins, and have
+//! its id. Then only the time in it changes, in one of two ways:
 //!
-//! Limits: without leases and without such an exchange, or room for a second file, the write goes in place all the
-//! same, right after a look. A writer in place that comes in between finds the time of ours in its record.
+//! - In place: one write of equal length, under a write lease. No other process has the file open then, and a process
+//!   that opens it waits. The system refuses the lease while a reader has the file open.
+//! - By exchange, where a reader stays or there are no leases: a new file under the side name and the lock change
+//!   places. If the file that comes out is not this claim's, the two change back.
+//!
+//! So a heartbeat never writes over another claim.
+//!
+//! Limits: without leases, and without an exchange or room for a second file, the write goes in place right after a
+//! look. A writer in place that comes between the two gets this heartbeat's time in its record.
 
 use std::{thread::sleep, time::Duration, time::Instant};
 
@@ -24,25 +28,28 @@ use crate::{
 use crate::{options::Options, read, read::Inode, read::LockFile, read::Sight, unread::Unread};
 use beadlock_base::error::{Error, Result};
 
+/// Time for which a write lease is asked for again while a reader has the file open.
 const LEASE_PATIENCE: Duration = Duration::from_millis(50);
-/// How often a foreign move may come in between before the heartbeat has failed.
+/// Number of recoveries before the heartbeat goes on with the lock as it is.
 const ROUNDS: usize = 8;
 
-/// How a heartbeat ended.
+/// Result of a heartbeat.
 #[derive(Debug)]
 #[must_use = "a holder that does not know whether it still holds the lock must not go on"]
 pub enum Heartbeat {
-    /// The lock says that its holder lives, as of now.
+    /// The lock file has the time of this heartbeat.
     Refreshed,
-    /// It is no longer ours: `Vanished`, `Changed` or `Replaced`. Nothing was written.
+    /// The lock is no longer this claim's: `Vanished`, `Changed` or `Replaced`. The other lock is unchanged.
     Lost(Whereabouts),
-    /// It could not be refreshed this time; it is ours for all that is known.
+    /// The lock could not be refreshed this time. It is not known to be lost.
     Failed(Error),
 }
 
 impl Held {
-    /// Says in the lock file that the holder lives. With no gate to be had (`None`) the steps are the same, without its
-    /// protection. Only for locks that are judged by time; for others it fails.
+    /// Writes the current time into the lock file. `None` is for a directory that can have no gate: the steps are the
+    /// same, without its protection.
+    ///
+    /// A lock that is not judged by time has no heartbeat: [`Heartbeat::Failed`] with EINVAL.
     pub fn heartbeat(&mut self, gate: Option<&Gate>) -> Heartbeat {
         let (place, options) = (self.place.clone(), Options::default());
         match gate {
@@ -54,7 +61,8 @@ impl Held {
         }
     }
 
-    /// [`Held::heartbeat`], taking the gate for it, for at most `patience`; without one where there can be none.
+    /// Takes the gate within `patience`, and makes a [`Held::heartbeat`]. A gate that stays busy is
+    /// [`Heartbeat::Failed`] with EBUSY. Where the directory can have no gate, the heartbeat is made without one.
     pub fn heartbeat_within(&mut self, patience: Duration) -> Heartbeat {
         match Gate::take_within(&self.reach(), patience) {
             Ok(Some(gate)) => self.heartbeat(Some(&gate)),
@@ -69,13 +77,14 @@ impl Held {
     }
 }
 
-/// What one way of refreshing has come to. `None`: it is not open just now, or not at all.
+/// Result of one way of refreshing. `None`: this way cannot be taken now, or not on this file system.
 type Tried = Option<Heartbeat>;
 
 fn lost(whereabouts: Whereabouts) -> Result<Tried> {
     Ok(Some(Heartbeat::Lost(whereabouts)))
 }
 
+/// This claim's lock file, open, and the edit that refreshes it.
 struct Ours {
     file: LockFile,
     rewrite: Rewrite,
@@ -83,15 +92,17 @@ struct Ours {
     content: Vec<u8>,
 }
 
+/// Lock at the path, as a heartbeat finds it.
 enum FoundLock {
     Ours(Box<Ours>),
     Lost(Whereabouts),
-    /// Ours by its inode, and it cannot be opened so.
+    /// The lock is this claim's by its inode, but cannot be opened in this way.
     Closed(Unread),
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// [`Held::heartbeat`], with hooks.
+    /// Makes the steps of [`Held::heartbeat`] at this site, with its hook. A site of another directory or with other
+    /// names is [`Heartbeat::Failed`] with EINVAL.
     pub fn heartbeat(&mut self, held: &mut Held) -> Heartbeat {
         let refused = |doing| Heartbeat::Failed(Error::new(doing, held.path(), Errno::EINVAL));
         if Inode::of_open(self.dir) != held.dir_inode() || self.names != *held.place.names() {
@@ -112,7 +123,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     fn refresh(&mut self, held: &mut Held) -> Result<Tried> {
         let mut rounds = ROUNDS;
-        // What a crash has left aside may be ours.
+        // This claim's lock may lie aside after a crash. Recovery moves it back.
         while self.gated
             && rounds > 0
             && !matches!(self.recover(None)?, Recovered::Clean | Recovered::Left)
@@ -128,15 +139,17 @@ impl<H: FnMut(Step)> Site<'_, H> {
             }
         }
         match self.by_exchange(held) {
-            // Neither of the two: the portable way.
+            // No lease, and no exchange or no gate for one: write in place all the same.
             Ok(None) if !self.means.renameat2 || !self.gated => self.in_place(held, false),
-            // There is no room for a second file; the first has its own, and a reader does not lose the lock.
+            // A full disk has no room for a second file, and a write of equal length needs none. Otherwise a reader
+            // could cause a loss on a full disk.
             Err(error) if is_full(&error) => self.in_place(held, false),
             tried => tried,
         }
     }
 
-    /// One write, under a write lease or without.
+    /// Refreshes by one write in place, under a write lease if `leased`. `None`: the lease was refused, the file cannot
+    /// be read, or the edit is not one of equal length.
     fn in_place(&mut self, held: &mut Held, leased: bool) -> Result<Tried> {
         let Ours {
             file, rewrite, now, ..
@@ -151,7 +164,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             self.means.leases = errno == Errno::EAGAIN;
             return Ok(None);
         }
-        // Nobody has it open any more; so what it says now is what it will say.
+        // Under the lease no other process has the file open, so its content stays as it is read here.
         let Ok(bytes) = file.read() else {
             return Ok(None);
         };
@@ -170,7 +183,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         self.refreshed(held, now)
     }
 
-    /// It is written; unless it was renamed over meanwhile, and what was written is in a file without a name.
+    /// Looks at the path after the write. If another lock was renamed over it meanwhile, the time went into a file
+    /// without a name, and the claim is lost.
     fn refreshed(&self, held: &mut Held, now: Moment) -> Result<Tried> {
         if let Some(whereabouts) = self.loss(held)? {
             return lost(whereabouts);
@@ -179,7 +193,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(Some(Heartbeat::Refreshed))
     }
 
-    /// What is in the lock's place, by its number; `None` while that is ours.
+    /// Whereabouts of the lock, if the path no longer has this claim's inode; `None` while it has.
     fn loss(&self, held: &Held) -> Result<Option<Whereabouts>> {
         let there = read::inode_at(self.dir, self.names.lock());
         Ok(
@@ -191,6 +205,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         )
     }
 
+    /// Refreshes by exchanging the lock with a new file. `None`: there is no gate or no exchange, the side name is
+    /// taken, or another process has the old file open for writing.
     fn by_exchange(&mut self, held: &mut Held) -> Result<Tried> {
         let Ours {
             rewrite,
@@ -204,7 +220,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
                 return Err(Error::new("refresh", held.path(), unread));
             }
         };
-        // Without the gate nobody may touch a side file.
+        // Only a holder of the gate may touch the side name (docs/model.md#v4).
         if !self.means.renameat2 || !self.gated {
             return Ok(None);
         }
@@ -230,7 +246,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Ok(None);
         }
         if self.is_aside(draft.pin.1)? {
-            // There was nothing to change places with.
+            // The exchange found no lock at the path.
             self.drop_new(draft.pin.1)?;
             return lost(Whereabouts::Vanished);
         }
@@ -241,7 +257,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             *held.record = *draft.record;
             return self.refreshed(held, now);
         }
-        // Somebody's claim: it goes back to where it was.
+        // The file that came out may be another claim: it goes back to the path.
         self.at(Step::MovingBack);
         self.exchange()
             .map_err(|errno| self.aside_error("move back", errno))?;
@@ -252,7 +268,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
     }
 
-    /// What came out is our old file, and nobody is writing to it.
+    /// True if the file that came out of the exchange is this claim's old file, and no process is writing into it. A
+    /// writer in place that has opened it would otherwise write into a deleted file (docs/model.md#v9).
+    ///
+    /// No grace is needed, as for the release of a long hold: a writer that overwrites a claim has looked before the
+    /// claim began (docs/design.md#release).
     fn old_one_may_go(&self, held: &Held) -> Result<bool> {
         let Sight::File(old) = read::open(self.dir, self.names.aside()) else {
             return Ok(false);
@@ -276,7 +296,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(())
     }
 
-    /// Whether what is seen at the lock's path is still ours, and how it is to be brought to say another time.
+    /// Compares the file that was seen at the path with this claim, and finds the edit that refreshes it.
     fn find(&self, held: &Held, sight: Sight) -> Result<FoundLock> {
         let file = match sight {
             Sight::File(file) => file,

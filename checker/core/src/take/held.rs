@@ -1,4 +1,4 @@
-//! A lock that stands: the guard of a claim, and where its lock file has got to (docs/design.md#loss).
+//! [`Held`], the guard of a claim, and the [`Whereabouts`] of its lock file (docs/design.md#loss).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{path::PathBuf, time::Duration, time::Instant};
@@ -16,50 +16,52 @@ use beadlock_base::{
     filesystem::{self, FileKind},
 };
 
-/// A lock that stands. It ends with [`Held::release`]; dropping it leaves the lock to its recorded process.
+/// Guard of a claim whose lock is in place. [`Held::release`] ends the claim.
+///
+/// Dropping the guard removes nothing: the lock stands until it becomes stale, as with its recorded process.
 #[derive(Debug)]
 #[must_use = "a claim that is dropped stands until its recorded process ends"]
 pub struct Held {
     pub(super) place: Box<Place>,
     pub(super) dir_pin: OwnedFd,
     pub(super) record: Box<Record>,
-    /// Keeps the inode's number from being used again.
+    /// Descriptor of the lock file, which keeps its inode number from being given to another file.
     pub(super) pin: OwnedFd,
     pub(super) inode: Inode,
     since: Instant,
-    /// Since when this guards it, or the lock file of a claim that another process has made was not touched: what the
-    /// grace of a release is counted from.
+    /// Start of the time that counts for the grace of a release: the moment of the claim. For an adopted claim, the
+    /// last change of its lock file.
     pub(super) guarded: Instant,
 }
 
-/// Where the lock file of a claim has got to.
+/// Place of a claim's lock file, as one look has seen it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Whereabouts {
-    /// In its place, and still ours.
+    /// The lock file is at its path, and still has this claim.
     InPlace,
-    /// Under the side name for the moment: somebody is dealing with it, and will put it back.
+    /// The lock file is under the side name for the moment. Its mover, or the next holder of the gate, moves it back.
     Aside,
-    /// Gone.
+    /// The lock file is neither at its path nor under the side name.
     Vanished,
-    /// There is another one in its place; its record where it has one.
+    /// The path has another lock now, or the file has another content: the record that is there, if any.
     Changed(Option<Box<Record>>),
-    /// It is where it was, and its directory's path leads to another directory now.
+    /// The lock file is where it was, but the path of its directory leads to another directory now.
     Replaced,
-    /// It cannot be looked at just now.
+    /// The lock file cannot be looked at just now.
     Unknown,
 }
 
-/// What became of the wish to be the guard of a claim that another process has made.
+/// Result of [`Site::adopt`] and [`Held::adopt`].
 #[derive(Debug)]
 #[must_use]
 pub enum Adopted {
-    /// It stands.
+    /// The claim's lock is in place, and this is its guard.
     Held(Held),
-    /// There is no lock.
+    /// The path has no lock.
     Gone,
-    /// There is another one; its record where it has one.
+    /// The path has another lock: its record, if it has one.
     NotOurs(Option<Box<Record>>),
-    /// What is there cannot be read, or is not a record, and why.
+    /// The file at the path cannot be read, or has no valid record, and why.
     Unreadable(NoRecord),
 }
 
@@ -83,23 +85,23 @@ impl Held {
         }
     }
 
-    /// What the lock file says.
+    /// Record of the lock file, as this claim wrote or last refreshed it.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// The id of this claim, random or the request's; empty when the record was made without one.
+    /// Id of this claim: random, or the request id. Empty when the record has none.
     pub fn id(&self) -> &str {
         self.record.id().unwrap_or_default()
     }
 
-    /// The lock file.
+    /// Path of the lock file.
     pub fn path(&self) -> PathBuf {
         self.place.path()
     }
 
-    /// The directory by the way that still leads there when it was moved or renamed meanwhile: where the gate for
-    /// the release is. Without `/proc`, its path.
+    /// Path to the lock's directory that still leads there after a move or a rename: `/proc/self/fd/N`. The gate for
+    /// the release is taken by this path. Without `/proc`, the directory's own path.
     pub fn reach(&self) -> PathBuf {
         let by_number = PathBuf::from(format!("/proc/self/fd/{}", self.dir_pin.as_raw_fd()));
         if by_number.exists() {
@@ -109,13 +111,15 @@ impl Held {
         }
     }
 
-    /// How long it has been held; by the wall clock when another process has made the claim.
+    /// Time since the claim. For an adopted claim, the time since the moment that its record names.
     pub fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Ends the claim. With no gate to be had (`None`) the steps are the same, without its protection.
-    /// Fails when the lock could not be removed; the guard comes back with the error.
+    /// Ends the claim: removes the lock if it is still this claim's (docs/design.md#release).
+    ///
+    /// `None` is for a directory that can have no gate: the steps are the same, without its protection. The error, with
+    /// the guard, says why the lock could not be removed.
     pub fn release(self, gate: Option<&Gate>) -> std::result::Result<Release, (Self, Error)> {
         let options = Options::default();
         let released = match gate {
@@ -125,16 +129,17 @@ impl Held {
         released.map_err(|error| (self, error))
     }
 
-    /// Where the lock file is now. One look proves no loss: look again a moment later.
+    /// Looks for the lock file, and changes nothing. One look proves no loss, since the file may be aside for a moment:
+    /// look again 100 ms later (docs/design.md#loss).
     pub fn whereabouts(&self) -> Whereabouts {
         let named = |name| read::inode_at(&self.dir_pin, name).ok().flatten() == Some(self.inode);
         let file = match read::open(&self.dir_pin, self.place.names().lock()) {
             Sight::File(file) => file,
             Sight::Absent if named(self.place.names().aside()) => return Whereabouts::Aside,
-            // It may have come back between the two looks.
+            // The file may have come back between the first two looks: a third one is needed (docs/model.md#v5).
             Sight::Absent if named(self.place.names().lock()) => return Whereabouts::InPlace,
             Sight::Absent => return Whereabouts::Vanished,
-            // Under somebody's lease, say; its number tells whose it is, where even that can be seen.
+            // The file cannot be opened, for example under a lease. Its inode still tells whether it is this claim's.
             Sight::Unreadable(_) => {
                 return match read::inode_at(&self.dir_pin, self.place.names().lock()) {
                     Ok(Some(there)) if there == self.inode => Whereabouts::InPlace,
@@ -156,7 +161,8 @@ impl Held {
         }
     }
 
-    /// The path leads to another directory. One that leads nowhere shows none: the directory may have been renamed.
+    /// True if the directory's path leads to another directory. A path that leads nowhere does not count: the directory
+    /// may have been renamed.
     pub(super) fn is_replaced(&self) -> bool {
         let there = nix::sys::stat::stat(self.place.dir());
         there.is_ok_and(|stat| {
@@ -164,17 +170,18 @@ impl Held {
         })
     }
 
-    /// The lock file is deleted: it has no name any more, here or elsewhere.
+    /// True if the lock file has no name any more, in any directory.
     pub fn is_deleted(&self) -> bool {
         fstat(&self.pin).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// The lock file itself, by a descriptor that neither reads nor writes it: for a watcher.
+    /// Descriptor of the lock file, for a watcher. It can neither read nor write (`O_PATH`).
     pub fn pin(&self) -> BorrowedFd<'_> {
         self.pin.as_fd()
     }
 
-    /// The file that keeps this claim's record since somebody broke it: `LOCK.broken-…`, beside the lock.
+    /// Path of the file that this lock was kept as when it was broken: `LOCK.broken-…`, beside the lock. `None`
+    /// while it was not broken.
     pub fn broken_as(&self) -> Option<PathBuf> {
         let prefix = [self.place.names().lock().to_bytes(), b".broken-"].concat();
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -194,7 +201,8 @@ impl Held {
         Some(read::join(self.place.dir(), &kept))
     }
 
-    /// Becomes the guard of the claim with this id where there is no gate; else [`Site::adopt`].
+    /// Becomes the guard of the claim with this id, in a directory that can have no gate. Elsewhere [`Site::adopt`]
+    /// does.
     pub fn adopt(place: &Place, id: &str) -> Result<Adopted> {
         let (dir, options) = (open_searchable(place.dir())?, Options::default());
         Site::without_gate(&dir, place, &options).adopted(id)
@@ -204,7 +212,8 @@ impl Held {
         Inode::of_open(&self.dir_pin)
     }
 
-    /// Ours by inode, and by id, else by every field.
+    /// True if `file`, whose content is `bytes`, is this claim's lock file: the same inode, and the same id or a record
+    /// that is equal in every field.
     pub(super) fn is(&self, file: &LockFile, bytes: &[u8]) -> bool {
         let same_id = |id: &str| !id.is_empty() && id == self.id();
         let is_ours = |there: Record| there.id().is_some_and(same_id) || there == *self.record;
@@ -213,7 +222,8 @@ impl Held {
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// Becomes the guard of another process's claim with this id. A lock that a crash has left aside is put back first.
+    /// Becomes the guard of the claim with this id, which another process has made. A lock that a crash has left aside
+    /// is recovered first. Errors: the directory or the lock file cannot be looked at, or recovery fails.
     pub fn adopt(&mut self, id: &str) -> Result<Adopted> {
         for _ in 0..super::ROUNDS {
             match self.recover(None)? {
@@ -261,9 +271,10 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(Adopted::Held(held))
     }
 
-    /// For how long the lock file has been as it is, at least; zero where another machine's clock writes the times.
+    /// Lower bound of the time since the last change of the lock file. Zero where another machine's clock may have
+    /// written the file's times.
     fn untouched_for(&self, file: &LockFile) -> Duration {
-        /// The kernel's times are of its last tick, at least 100 of which make a second.
+        /// Resolution of the kernel's file times: at least 100 ticks make a second.
         const TICK: Duration = Duration::from_millis(10);
         if !filesystem::is_local(self.dir) {
             return Duration::ZERO;

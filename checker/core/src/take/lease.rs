@@ -1,5 +1,5 @@
-//! Watching a file that was moved aside: a lease where there is one, else what can be compared (docs/design.md#lease,
-//! docs/design.md#without-leases).
+//! Watching a lock file while it is moved: by a lease (docs/design.md#lease), or by comparison where the system grants
+//! no lease (docs/design.md#without-leases).
 
 use std::{thread::sleep, time::Duration, time::Instant};
 
@@ -8,10 +8,10 @@ use nix::errno::Errno;
 use crate::{decision::Watched, read::LockFile};
 use beadlock_base::{filesystem, sys};
 
-/// How often a lease is looked at during a grace.
+/// Pause between two looks at a lease during a grace.
 pub(super) const GLANCE: Duration = Duration::from_millis(5);
 
-/// A lease, given up when this is dropped, before the file is closed.
+/// Lease on an open lock file. Dropping it gives the lease up; a writer that waits in `open` goes on then.
 pub(super) struct Lease<'f>(&'f LockFile);
 
 impl<'f> Lease<'f> {
@@ -30,30 +30,36 @@ impl Drop for Lease<'_> {
     }
 }
 
+/// Watch over an open lock file. Without a lease, times, size and content are compared.
 pub(super) struct Watch<'f> {
     file: &'f LockFile,
     lease: Option<Lease<'f>>,
 }
 
-/// Puts `file` under watch, with a lease if allowed and granted. `None`: somebody has the file open for writing.
+/// Puts `file` under watch, with a read lease if `leases` allows and the system grants one.
+///
+/// `None`: another process has the file open for writing. Comparison would not see a write that comes after the grace
+/// (docs/model.md#two-writers), so the caller must look again.
 pub(super) fn watch(file: &LockFile, leases: bool) -> Option<Watch<'_>> {
     let lease = match leases.then(|| Lease::to_read(file)) {
         Some(Ok(lease)) => Some(lease),
         Some(Err(Errno::EAGAIN)) if !filesystem::leases_are_its_servers(file) => return None,
-        // By errno, per call: another owner's file (EACCES), a file system or kernel without leases (EINVAL …).
+        // The errno of each call decides: EACCES for another owner's file, EINVAL where there are no leases, EAGAIN
+        // from a file server that has none to give just then.
         Some(Err(_)) | None => None,
     };
     Some(Watch { file, lease })
 }
 
 impl Watch<'_> {
-    /// Watches the file for `grace`. True: under a lease nobody has opened it for writing, else it looks the same.
+    /// Watches the file for `grace`. True if, under a lease, no process has opened the file for writing. Without a
+    /// lease, true if size, mtime, ctime and `content` are unchanged.
     pub(super) fn unbroken_for(&self, grace: Duration, content: &[u8]) -> bool {
         self.unchanged_for(grace)
             && (self.lease.is_some() || self.file.read().is_ok_and(|now| now == content))
     }
 
-    /// The same without a look at the content.
+    /// Watches the file for `grace` as [`Watch::unbroken_for`], without comparing the content.
     pub(super) fn unchanged_for(&self, grace: Duration) -> bool {
         let before = self.appearance();
         let deadline = Instant::now() + grace;

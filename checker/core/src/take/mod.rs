@@ -1,16 +1,25 @@
-//! The only way a lock file is created, taken over, removed or recovered (docs/design.md#changing-a-lock-file).
+//! Creating, refreshing, releasing, breaking, removing and recovering a lock file
+//! (docs/design.md#changing-a-lock-file). No other module changes a lock file.
 //!
-//! Promises: a live lock never disappears but by its owner; what is linked is complete; a crash at any step leaves a
-//! valid record or none. The next one with the gate puts right what is left. Every step here is one that the model
-//! breaks without.
+//! Promises:
 //!
-//! Order: the gate is held throughout; then a lease on the file that is moved. Nothing is ever deleted by the
-//! lock's own path, and nothing is ever renamed over anything. There is one side name, touched only with the
-//! gate held, so a side file that is found under the gate is what a crash has left.
+//! - Only its owner ends a live lock, or a person who breaks it.
+//! - A lock that is linked has its complete record.
+//! - A crash at any step leaves a valid record or no lock. The next holder of the gate clears the rest.
 //!
-//! Limits: without leases (another owner's file, some file systems) contents and times are compared instead,
-//! which is safe against one writer in place at a time, not against two. Beside a gate of one machine,
-//! another machine's removals are not seen.
+//! Each step is here because the model breaks without it (docs/model.md).
+//!
+//! Order: the gate is held throughout, and the lease on the file that is moved is taken under it. No step deletes by
+//! the lock's own path, and no step renames over another file. There is one side name. Only a holder of the gate
+//! touches it, so a side file that is found under the gate was left by a crash (docs/model.md#v4).
+//!
+//! Limits:
+//!
+//! - Without leases (another owner's file, some file systems) contents and times are compared instead. That is safe
+//!   against one writer in place at a time, and not against two (docs/model.md#two-writers).
+//! - A gate covers one machine, so the removals of another machine are not seen (docs/design.md#its-reach).
+//! - In a directory that can have no gate, a claim only links, and a stale lock stays. A release and a heartbeat take
+//!   the same steps there without the gate's protection.
 
 mod broken;
 mod create;
@@ -46,32 +55,35 @@ pub use heartbeat::Heartbeat;
 pub use held::{Adopted, Held, Whereabouts};
 pub use release::Release;
 
-/// For how long a lock is watched aside: longer than a throttled container stands still inside one `open`.
+/// Time for which a stale lock is watched under the side name before it is deleted (docs/design.md#grace).
+///
+/// The time is longer than a throttled container stands still inside one `open`. Without it, a writer that looked the
+/// path up before the move writes into a deleted file (docs/model.md#v11).
 const GRACE: Duration = Duration::from_millis(100);
-/// For how long a lock that somebody else is just changing is looked at again before the answer is "in progress".
+/// Time for which a lock that another process is changing is looked at again. Then the answer is `InProgress`.
 const CONTENTION: Duration = Duration::from_millis(50);
-/// How often somebody may put another dead lock in the way before the answer is "in progress".
+/// Number of rounds in which another lock or side file may turn up. After the last one the answer is `InProgress`.
 const ROUNDS: usize = 32;
 
-/// Which mechanisms may be used; what the system refuses falls back by itself. Tests take the portable ones.
+/// Mechanisms of the system that the steps may use. Where the system refuses one, the step falls back by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Means {
-    /// File leases; else contents and times are compared.
+    /// File leases. Without them contents and times are compared (docs/design.md#without-leases).
     pub leases: bool,
-    /// `renameat2`; else plain rename and link.
+    /// `renameat2`. Without it a move is a rename aside, and a link on the way back; nothing can be exchanged.
     pub renameat2: bool,
-    /// `O_TMPFILE`; else a named file that is swept when its process is dead.
+    /// `O_TMPFILE`. Without it a draft has a name, and is swept once its process is dead.
     pub unnamed_files: bool,
 }
 
 impl Means {
-    /// The strongest that Linux has.
+    /// All mechanisms of Linux.
     pub const BEST: Self = Self {
         leases: true,
         renameat2: true,
         unnamed_files: true,
     };
-    /// What any Unix has.
+    /// Only mechanisms that every Unix has. Tests use this set.
     pub const PORTABLE: Self = Self {
         leases: false,
         renameat2: false,
@@ -79,7 +91,9 @@ impl Means {
     };
 }
 
-/// A database's directory with the gate held: where lock files are changed.
+/// Directory whose lock is changed, with the gate held. Only where no gate can exist, a site is without one.
+///
+/// `H` is called between the steps, so that a test can let another process act there.
 #[derive(Debug)]
 pub struct Site<'a, H = fn(Step)> {
     dir: BorrowedFd<'a>,
@@ -91,35 +105,37 @@ pub struct Site<'a, H = fn(Step)> {
     hook: H,
 }
 
-/// What the lock has come to once everything dead is out of the way.
+/// State of the lock after everything stale was removed: the result of [`Site::settle`].
 #[derive(Debug)]
 #[must_use]
 pub enum Settled {
-    /// There is no lock.
+    /// No lock and no side file is left.
     Free {
-        /// The last stale lock that was removed on the way.
+        /// The stale lock that was removed last, if any.
         removed: Option<Removed>,
     },
-    /// There is one that must stay, or it could not be dealt with.
+    /// A lock must stay, or could not be checked or removed.
     Refused {
-        /// Which, and why.
+        /// The reason, as a daemon reports it.
         skip: Skip,
-        /// The last stale lock that was removed all the same: another one came after it.
+        /// The stale lock that was removed last, if any: another lock has come after it.
         removed: Option<Removed>,
     },
 }
 
-/// How an attempt to claim ended.
+/// Result of a claim ([`Site::claim`]).
 #[derive(Debug)]
 #[must_use = "a claim that is not held protects nothing"]
 pub enum Attempt {
-    /// The lock stands; and the stale one that was removed to make room for it.
+    /// The lock is in place. The second value is the stale lock that was removed to make room for it.
     Claimed(Held, Option<Removed>),
-    /// Somebody else's does, or it could not be checked; and the stale lock that was removed before that.
+    /// Another lock is in place, or the lock could not be checked. The second value is a stale lock that was removed
+    /// before that.
     Refused(Skip, Option<Removed>),
 }
 
-/// Why a stale lock (`record`) could not be removed, or without one a side file not recovered.
+/// Returns the skip for a stale lock (`record`) that could not be removed. Without a record, the skip is for a side
+/// file that could not be recovered.
 pub(crate) fn not_removed(
     record: Option<Box<Record>>,
     names: &Names,
@@ -136,7 +152,9 @@ pub(crate) fn not_removed(
 }
 
 impl<'a> Site<'a> {
-    /// Where the gate is held. `dry_run` is not heeded: a check and [`look`](crate::look::look) change nothing.
+    /// Site for the beads lock of the directory whose gate is held. [`Site::with_names`] selects another lock.
+    ///
+    /// `options.dry_run` has no effect on these steps: a caller in a dry run must not take them.
     pub fn new(gate: &'a Gate, options: &Options) -> Self {
         let (dir, path, names, options) = (gate.as_fd(), gate.path(), Names::BEADS, *options);
         Self {
@@ -150,7 +168,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// For a lock of ours, wherever its directory's path leads by now.
+    /// Site for the lock of a guard. All steps use the gate's open directory, wherever `place` leads by now.
     fn of_held(place: &'a Place, gate: &'a Gate, options: &Options) -> Self {
         Self {
             path: place.dir(),
@@ -159,7 +177,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// For a lock whose directory, open as `dir`, has no gate.
+    /// Site for a lock whose directory can have no gate. `dir` is that directory, open.
     fn without_gate(dir: &'a OwnedFd, place: &'a Place, options: &Options) -> Self {
         let (dir, path, names, options) =
             (dir.as_fd(), place.dir(), place.names().clone(), *options);
@@ -175,7 +193,10 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Claims where there can be no gate: an absent lock is claimed, nothing is removed.
+/// Claims a lock in a directory that can have no gate (docs/design.md#its-reach).
+///
+/// An absent lock is claimed. A stale lock stays, because two removers without a gate may remove each other's new lock
+/// (docs/model.md#no-gate). Errors: the directory cannot be opened, else those of [`Site::claim`].
 pub fn claim_without_gate(
     place: &Place,
     record: impl Into<Record>,
@@ -191,7 +212,7 @@ fn open_searchable(dir: &Path) -> Result<OwnedFd> {
 }
 
 impl<'a, H: FnMut(Step)> Site<'a, H> {
-    /// For the lock of this name, in place of a beads database's.
+    /// Selects the lock of these names, and its dialect.
     pub fn with_names(self, names: &Names) -> Self {
         Self {
             names: names.clone(),
@@ -199,12 +220,12 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         }
     }
 
-    /// Uses these mechanisms only.
+    /// Restricts the steps to these mechanisms.
     pub fn with_means(self, means: Means) -> Self {
         Self { means, ..self }
     }
 
-    /// Calls `hook` between the steps.
+    /// Calls `hook` between the steps, at each [`Step`].
     pub fn with_hook<G: FnMut(Step)>(self, hook: G) -> Site<'a, G> {
         let Self {
             dir,
@@ -259,8 +280,11 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         )
     }
 
-    /// Recovers, then removes the lock if it is dead, until there is none or one that must stay. Only "absent"
-    /// makes it free: a removal by itself never does (docs/model.md#v1).
+    /// Recovers a side file, then removes the lock if it is stale, until no lock is left or one must stay.
+    ///
+    /// After a removal everything is looked at again, and only an absent lock is [`Settled::Free`]. During the grace of
+    /// a removal the path is free, so a writer without the gate may have claimed it (docs/model.md#v1). The side file
+    /// comes first, because an absent lock proves nothing while a live lock lies aside (docs/model.md#v7).
     pub fn settle(&mut self) -> Settled {
         let mut removed = None;
         let mut contention = None;
@@ -320,7 +344,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         }
         match self.remove(&file, &remove::Wanted::Dead) {
             Ok(Removal::Removed(watched, bytes)) => {
-                // What was removed in the end may say something else than what was seen first.
+                // A writer may have changed the file after the first judgement: report the record that was deleted.
                 let record = self.names.parse(&bytes).map_or(record, Box::new);
                 *removed = Some(Removed {
                     record,
@@ -337,7 +361,9 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         }
     }
 
-    /// The answer when a side file must stay: the lock's that made it stay, looked at once more.
+    /// Answer while a side file stays: the verdict on the lock that keeps it there, judged once more.
+    ///
+    /// An absent lock is not "free" here, because the side file may be a live claim (docs/model.md#v7).
     fn beside_a_side_file(&self) -> Skip {
         let judged = match read::open(self.dir, self.names.lock()) {
             Sight::Absent if self.gated => return Skip::InProgress,
@@ -345,14 +371,15 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             Sight::Unreadable(unread) => return unread.into(),
             Sight::File(file) => self.judge(&file),
         };
-        // What died just now is for the next check, which will see to both.
+        // A lock that became stale just now is left to the next check, which also recovers the side file.
         judged
             .stale(&self.options)
             .err()
             .unwrap_or(Skip::InProgress)
     }
 
-    /// Where there is no gate nobody may touch a side file.
+    /// Looks for a side file without the gate, and leaves it where it is. Another process may be waiting out its grace,
+    /// and a writer may be about to open the file (docs/model.md#v4).
     fn side_file_must_stay(&self) -> Result<Recovered> {
         match read::exists_at(self.dir, self.names.aside()) {
             Ok(false) => Ok(Recovered::Clean),
@@ -361,8 +388,14 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         }
     }
 
-    /// Settles, and links `record` whole when there is no lock. Fails when the record cannot be written or linked (full
-    /// disk, read-only, no permission), or is none that a reader would accept. Nothing is left then.
+    /// Removes what is stale ([`Site::settle`]), then links `record`, complete and synced, into the free path.
+    ///
+    /// A link replaces nothing. If another writer has put a lock there meanwhile, everything starts again. The claim is
+    /// made under the gate: linked before it, a lock could stand beside a live claim that lies aside
+    /// (docs/model.md#v6).
+    ///
+    /// Errors: the record cannot be written or linked (full disk, read-only file system, no permission), or a reader
+    /// would not accept it. No lock of this claim is left then.
     pub fn claim(mut self, record: impl Into<Record>) -> Result<Attempt> {
         let record = record.into();
         let (mut draft, mut removed) = (None, None);
@@ -392,54 +425,54 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
     }
 }
 
-/// One round of [`Site::settle`].
+/// Result of one round of [`Site::settle`].
 enum SettleRound {
     Free,
     Again,
-    /// Somebody has the stale lock open for writing, or was just changing it.
+    /// Another process has the stale lock open for writing or was changing it, or the side file took its place.
     Contended,
 }
 
-/// The points between the steps, where tests interleave (docs/design.md#changing-a-lock-file).
+/// Points between the steps, at which a test lets another process act (docs/design.md#changing-a-lock-file).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Step {
     /// A side file was found.
     SideFound,
-    /// The side file has been judged; it is about to be deleted, put back or exchanged.
+    /// The side file has been judged, and is about to be deleted, moved back or exchanged.
     SideJudged,
-    /// There is no side file, or one that must stay.
+    /// Recovery is over: no side file is left, or one must stay.
     Recovered,
-    /// The lock has been read and judged for the first time: it may go.
+    /// The lock has been judged for the first time, and may be removed. For a heartbeat: it was found to be its own.
     Judged,
     /// The lease is held, or cannot be had.
     Leased,
     /// The lock has been judged again, and is about to be moved aside.
     JudgedAgain,
-    /// It is aside.
+    /// The lock is under the side name.
     MovedAside,
-    /// Its grace has ended unbroken; it is about to be deleted.
+    /// The grace has ended unbroken, and the file is about to be deleted or kept.
     GraceOver,
-    /// It is deleted.
+    /// The file is deleted.
     Deleted,
-    /// It is kept under the name of a broken lock.
+    /// The file is kept under the name of a broken lock.
     Kept,
-    /// It was somebody's after all, and is about to be moved back.
+    /// The file turned out to be a live claim, and is about to be moved back.
     MovingBack,
-    /// A heartbeat has found the lock to be its own, and is about to write.
+    /// A heartbeat has found the lock to be its own for the last time, and is about to write.
     Ours,
     /// A heartbeat's new file and the lock have changed places.
     Exchanged,
-    /// There is no lock, and a claim is about to be written.
+    /// The path is free, and a claim is about to be written.
     Absent,
     /// The complete record is on disk, without a name.
     Synced,
-    /// The lock is linked. This stays the last one: [`Step::ALL`] counts up to it.
+    /// The lock is linked. This variant must stay the last, because the length of [`Step::ALL`] comes from it.
     Linked,
 }
 
 impl Step {
-    /// Every one.
+    /// All steps, in the order of their declaration.
     pub const ALL: [Self; Self::Linked as usize + 1] = [
         Self::SideFound,
         Self::SideJudged,

@@ -1,4 +1,4 @@
-//! Recovering what a crash has left aside (docs/design.md#recover).
+//! Recovering a side file that a crash has left (docs/design.md#recover).
 
 use super::{GRACE, Site, Step, lease::watch, remove::Wanted};
 use crate::decision::{Decision, Proceed, Removed, Watched};
@@ -9,26 +9,30 @@ use crate::{
 };
 use beadlock_base::error::Result;
 
+/// Result of [`Site::recover`].
 #[derive(Debug)]
 pub(super) enum Recovered {
-    /// There is no side file.
+    /// No side file is left.
     Clean,
-    /// What was aside was dead, and is deleted; start again.
+    /// The side file was stale, and is deleted. Start again.
     Removed(Removed),
-    /// What was aside was the releaser's own lock; it is deleted.
+    /// The side file was the releaser's own lock, and is deleted.
     Released,
-    /// Something else was put right; start again.
+    /// The side file was moved back, or one of two names of the lock is deleted. Start again.
     Again,
-    /// The two have changed places; start again, but not for ever.
+    /// The side file and the lock have changed places. Start again, for a limited time.
     Exchanged,
-    /// It is somebody's claim and must stay, because so must the lock; the answer is that lock's.
+    /// The side file stays beside the lock, which must stay or cannot be exchanged. The lock's verdict is the answer.
     Left,
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// Deals with a side file. In a release, `mine` is what may go beside the dead.
+    /// Deals with a side file. In a release, `mine` is the lock that may be deleted besides a stale one.
+    ///
+    /// A side file is deleted only after its own lease, judgement and grace: the crash may have come after a live lock
+    /// was moved aside by mistake (docs/model.md#v3).
     pub(super) fn recover(&mut self, mine: Option<&Wanted<'_>>) -> Result<Recovered> {
-        // There is hardly ever one, and to look for a name costs less than to open it.
+        // A side file is rare, and a stat costs less than an open.
         if read::exists_at(self.dir, self.names.aside()) == Ok(false) {
             return Ok(Recovered::Clean);
         }
@@ -38,7 +42,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::File(side) => Some(side),
         };
         self.at(Step::SideFound);
-        // Kept to the end: a writer that waits for the lease must not go on before the file is in its place.
+        // The watch lives to the end: a writer that waits for the lease must not go on before the file is at the path.
         let watched = side
             .as_ref()
             .map(|side| (side, watch(side, self.means.leases)));
@@ -52,7 +56,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
                 .map_err(|errno| self.aside_error("delete", errno))?;
             return Ok(recovered);
         }
-        // Anything else is somebody's claim.
+        // Every other side file counts as a live claim.
         let lock = match read::open(self.dir, self.names.lock()) {
             Sight::Absent => {
                 self.at(Step::SideJudged);
@@ -67,12 +71,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
             .as_ref()
             .is_some_and(|side| side.inode() == lock.inode())
         {
-            // One file under both names: a move without renameat2 was cut short.
+            // One file has both names: a move without renameat2 was cut short.
             self.delete_aside()
                 .map_err(|errno| self.aside_error("delete", errno))?;
             return Ok(Recovered::Again);
         }
-        // One that is stale and must stay all the same makes room for a living one, and for nothing else.
+        // A stale lock that may not be removed by itself makes room for a held one, and for no other. An exchange with
+        // another dead lock could put a live one aside (docs/model.md#v7).
         let judged = self.judge(&lock);
         let makes_room = || {
             let side = side.as_ref().map(|side| self.judge(side).verdict);
@@ -98,7 +103,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         })
     }
 
-    /// The content of a side file that may be deleted by it, and what its deletion then is.
+    /// Judges the side file. Returns the content by which it may be deleted, and the result of its deletion.
     fn side_may_go(
         &self,
         side: &LockFile,
@@ -124,7 +129,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Some((content, Recovered::Removed(removed)))
     }
 
-    /// What [`Site::settle`] would come to, changing nothing: for a dry run that finds a side file.
+    /// Returns the decision that [`Site::settle`] would lead to, and changes nothing: for a dry run that finds a side
+    /// file.
     pub(crate) fn foresee(&self) -> Decision {
         let judged = |name| match read::open(self.dir, name) {
             Sight::Absent => None,
@@ -133,7 +139,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         };
         match (judged(self.names.lock()), judged(self.names.aside())) {
             (None, None) => Decision::Proceed(Proceed::NoLock),
-            // What is aside and not dead takes the place of a dead lock, and of none.
+            // A side file that is not stale would take the place of a stale lock or of an absent one.
             (Some(Err(skip)), _) | (_, Some(Err(skip))) => skip.into(),
             (Some(Ok(dead)), _) | (None, Some(Ok(dead))) => {
                 Decision::Proceed(Proceed::WouldRemoveStale(dead.record, dead.reason))

@@ -1,4 +1,6 @@
-//! Releasing one's own lock: the steps of a removal with "mine" in place of "dead" (docs/design.md#release).
+//! Releasing a claim's own lock: the steps of a removal, with "mine" in place of "stale" (docs/design.md#release).
+//!
+//! An unlink by path would delete the lock of a writer that has just renamed it over this one (docs/model.md#v12).
 
 use std::{thread::sleep, time::Duration, time::Instant};
 
@@ -11,27 +13,29 @@ use crate::{
 };
 use beadlock_base::error::{Error, Result};
 
-/// The whole grace of a lock that is released at once; a claim older than that pays none.
+/// Age of a claim from which its release needs no grace; a younger claim waits for the difference. A writer that
+/// overwrites a claim has looked before the claim began.
 const GRACE: Duration = Duration::from_millis(10);
-/// For how long a release, or the breaking of a lock, waits for a lease before it compares instead.
+/// Time for which a release or a break waits for a lease. Then it compares instead.
 const LEASE_PATIENCE: Duration = Duration::from_secs(1);
-/// When even comparing comes to nothing, because somebody keeps touching the file.
+/// Time after which a release or a break gives up, because another process keeps touching the file.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How a release ended.
+/// Result of a release.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub enum Release {
-    /// The lock is gone.
+    /// The lock is removed.
     Released,
-    /// It was gone already.
+    /// The lock was gone already.
     Gone,
-    /// There is another one there now, untouched.
+    /// The path has another lock now: its record, if it has one. That lock is unchanged.
     NotOurs(Option<Box<Record>>),
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// [`Held::release`], with hooks. Fails when the lock could not be removed, or this is another lock's site.
+    /// Makes the steps of [`Held::release`] at this site, with its hook. Errors: the lock could not be removed, EBUSY
+    /// when another process keeps touching it, EINVAL for a site of another directory or with other names.
     pub fn release(&mut self, held: &Held) -> Result<Release> {
         if Inode::of_open(self.dir) != held.dir_inode() || self.names != *held.place.names() {
             return Err(Error::new(
@@ -48,7 +52,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         released.ok_or_else(|| self.lock_error("release", Errno::EBUSY))
     }
 
-    /// Tries `once` again until it has an answer. `None`: somebody keeps touching the file.
+    /// Calls `once` until it has an answer, without leases after `LEASE_PATIENCE`. `None`: it has none within
+    /// `PATIENCE`.
     pub(super) fn patiently<T>(
         &mut self,
         mut once: impl FnMut(&mut Self) -> Result<Option<T>>,
@@ -67,7 +72,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
     }
 
-    /// `None`: it is there, and could not be removed just now.
+    /// Makes one attempt to release. `None`: the lock is there, and could not be removed this time.
     fn release_once(&mut self, held: &Held, wanted: &Wanted<'_>) -> Result<Option<Release>> {
         let recovered = if self.gated {
             self.recover(Some(wanted))?
@@ -77,7 +82,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         match recovered {
             Recovered::Released => return Ok(Some(Release::Released)),
             Recovered::Removed(..) | Recovered::Again | Recovered::Exchanged => return Ok(None),
-            // Somebody has it open for writing, so it could not be deleted just now.
+            // This claim's lock lies aside and could not be deleted: a process has it open for writing.
             Recovered::Left if self.lies_aside(held) => return Ok(None),
             Recovered::Clean | Recovered::Left => {}
         }
@@ -98,7 +103,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             )));
         }
         if matches!(recovered, Recovered::Left) {
-            // Somebody's claim lies aside, and this file system cannot exchange the two.
+            // Another claim lies aside, and this file system cannot exchange the two.
             return Err(self.lock_error("make room for the claim aside of", Errno::EOPNOTSUPP));
         }
         self.at(Step::Judged);
@@ -106,7 +111,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(matches!(removal, Removal::Removed(..)).then_some(Release::Released))
     }
 
-    /// The lock to release was exchanged with the claim that lay aside.
+    /// True if this claim's lock is the side file: recovery has exchanged it with a claim that lay aside.
     fn lies_aside(&self, held: &Held) -> bool {
         match read::open(self.dir, self.names.aside()) {
             Sight::File(side) => side.read().is_ok_and(|bytes| held.is(&side, &bytes)),
@@ -114,7 +119,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
     }
 
-    /// What is there cannot be read just now: ours still, or somebody else's, by its number.
+    /// Answer for a lock that cannot be read just now, by its inode. `None`: the lock is still this claim's.
     fn ours_or_not(&self, held: &Held) -> Result<Option<Release>> {
         let there = read::inode_at(self.dir, self.names.lock())
             .map_err(|errno| self.lock_error("look at", errno))?;

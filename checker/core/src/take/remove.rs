@@ -1,4 +1,4 @@
-//! Removing a lock that may go: from the lease to the end of the grace (docs/design.md#lease).
+//! Removing a lock: lease, second judgement, move aside, grace, deletion (docs/design.md#lease).
 
 use std::time::Duration;
 
@@ -9,25 +9,29 @@ use crate::{
 };
 use beadlock_base::error::Result;
 
+/// Lock that a removal is for.
 pub(super) enum Wanted<'m> {
-    /// One whose holder is proved dead.
+    /// A stale lock.
     Dead,
-    /// The holder's own, or in a recovery a dead one as well; and for how long it is watched once it is aside.
+    /// The releaser's own lock: the test for it, and the grace under the side name. A recovery also deletes a stale
+    /// side file.
     Mine(&'m dyn Fn(&LockFile, &[u8]) -> bool, Duration),
 }
 
+/// Result of a removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Removal {
-    /// It is deleted; what it said.
+    /// The lock is deleted: how it was watched, and its content.
     Removed(Watched, Vec<u8>),
-    /// It is not what it was; look again.
+    /// The lock has changed or is gone. Look again from the start.
     Changed,
-    /// Somebody has it open for writing, or was changing it; it is where it was.
+    /// A process has the lock open for writing or was changing it. The lock was moved back, or stays aside where its
+    /// path is taken.
     Contended,
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// The content of `file` now, if by it the file may go.
+    /// Returns the content of `file` if the file may be removed by that content.
     pub(super) fn may_go(&self, file: &LockFile, wanted: &Wanted<'_>) -> Option<Vec<u8>> {
         let bytes = file.read().ok()?;
         let may = match wanted {
@@ -37,7 +41,10 @@ impl<H: FnMut(Step)> Site<'_, H> {
         may.then_some(bytes)
     }
 
-    /// Removes the lock that is open as `file`, if it is still there and may still go.
+    /// Removes the lock that is open as `file`, if the path still has that file and its content still allows it.
+    ///
+    /// The second judgement is made under the lease: a writer in place may have claimed between the first judgement and
+    /// the lease (docs/model.md#v11).
     pub(super) fn remove(&mut self, file: &LockFile, wanted: &Wanted<'_>) -> Result<Removal> {
         let Some(watch) = watch(file, self.means.leases) else {
             return Ok(Removal::Contended);
@@ -68,15 +75,17 @@ impl<H: FnMut(Step)> Site<'_, H> {
             self.at(Step::Deleted);
             return Ok(Removal::Removed(watch.how(), content));
         }
-        // Somebody's claim: another file came in between, or a writer that had looked the path up before the
-        // move is waiting in `open`. It goes back before the lease does; taken meanwhile: it stays aside, and
-        // the next one with the gate finds it.
+        // The file is a live claim: another file was renamed over the lock before the move, or a writer waits in
+        // `open`. The file goes back before the lease is given up, so that this writer writes into a file with the
+        // lock's name. If the path is taken, the file stays aside for the next holder of the gate: to delete it, or to
+        // rename it over the path, would lose a live lock (docs/model.md#v2).
         self.at(Step::MovingBack);
         self.move_back()
             .map_err(|errno| self.aside_error("move back", errno))?;
         Ok(Removal::Contended)
     }
 
+    /// True if the side name has this inode.
     pub(super) fn is_aside(&self, inode: Inode) -> Result<bool> {
         let there = read::inode_at(self.dir, self.names.aside());
         Ok(there.map_err(|errno| self.aside_error("look at", errno))? == Some(inode))

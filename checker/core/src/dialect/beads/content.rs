@@ -1,4 +1,4 @@
-//! What a file without a valid record is: a lock whose writer was cut off, or somebody's data.
+//! [`Content`] of a file without a valid record: a damaged lock, or data of another program.
 
 use std::fmt;
 
@@ -7,20 +7,22 @@ use serde::{Deserializer as _, de::IgnoredAny, de::MapAccess, de::Visitor};
 use super::super::json::text;
 use super::parse::is_field;
 
-/// What a file without a valid record is.
+/// Kind of content in a file without a valid record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// Nothing is in it.
+    /// The file is empty.
     Empty,
-    /// A record that is cut off or wrong; or only blanks and NULs, which a crash of the machine leaves.
+    /// The file has a record that is cut off or wrong, or only blanks and NULs, which a crash of the machine leaves.
     Record,
-    /// Anything else: somebody's data.
+    /// The file has anything else: data of another program.
     Data,
 }
 
 impl Content {
-    /// Judges the bytes of a file without a valid record. A record is a JSON object, whole or cut off, with one of the
-    /// fields that a lock needs; `version` alone is in many other files.
+    /// Tells the kind of content of a file without a valid record.
+    ///
+    /// A record is a JSON object, whole or cut off, with one of the fields that a lock needs. `version` does not count,
+    /// because many other files have it.
     pub fn of(bytes: &[u8]) -> Self {
         if bytes.is_empty() {
             return Self::Empty;
@@ -36,10 +38,10 @@ impl Content {
     }
 }
 
-/// One of the keys, up to where the text ends or stops being JSON, is a field of a lock.
+/// True if one of the keys is a field of a lock. Keys count up to the place where the text ends or is not JSON.
 fn has_field(text: &str) -> bool {
     let mut found = false;
-    // Where it ends too soon, what came before counts.
+    // After an error, the keys that came before it count.
     let _ = serde_json::Deserializer::from_str(text).deserialize_map(Keys(&mut found));
     found
 }
@@ -62,7 +64,7 @@ impl<'de> Visitor<'de> for Keys<'_> {
     }
 }
 
-/// An object that ends within its first key, which may have become a field's.
+/// True if the text after the brace ends within the first key, and that key may have become a field of a lock.
 fn is_just_begun(inside: &str) -> bool {
     let rest = inside.trim_ascii();
     let Some(key) = rest.strip_prefix('"') else {

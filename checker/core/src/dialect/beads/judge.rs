@@ -1,18 +1,19 @@
-//! The rule of the beads dialect as a pure function: what a record amounts to, given the facts
+//! The rule of the beads dialect, as a pure function from a record and the facts to a verdict
 //! (docs/design.md#the-beads-rule).
 //!
-//! Only ESRCH on the same host ever makes a lock stale. With `reap_proven_dead` four more proofs count, each whole or
-//! not at all: a boot that is over, a PID that is another process now, a PID namespace that is gone, a zombie without
-//! threads. Anything unknown is alive. Machine ids and namespaces by themselves only ever make a check more careful.
+//! Only ESRCH on the same host makes a lock stale. With `reap_proven_dead` four more proofs count
+//! (docs/design.md#proof-of-death): a boot that is over, a PID that is another process now, a PID namespace that is
+//! gone, a zombie without threads. A proof counts when all its conditions are known and true. Unknown counts as alive.
+//! Machine ids and namespaces by themselves only make a check more careful.
 
 use super::Record;
 use crate::dialect::facts::{Facts, Liveness, Proof};
 use crate::verdict::{Reason, Verdict};
 
-/// How a recorded start may differ from the one that is read back and still be the same: in clock ticks.
+/// Difference, in clock ticks, between a recorded start and one that is read back that still counts as the same start.
 const TICK: u64 = 1;
 
-/// Judges a valid record. `reap_proven_dead` lets [`Facts::proof`] count.
+/// Judges a valid record. `reap_proven_dead`: [`Facts::proof`] counts as well.
 pub fn judge(record: &Record, facts: &Facts, reap_proven_dead: bool) -> Verdict {
     let proof = facts.proof.as_ref().filter(|_| reap_proven_dead);
     if facts.hostname.is_none() {
@@ -42,7 +43,7 @@ pub fn judge(record: &Record, facts: &Facts, reap_proven_dead: bool) -> Verdict 
     }
 }
 
-/// What proves the death of a process whose PID answers, on this host, in this namespace.
+/// Proof that the recorded process is dead although its PID answers, on this host and in this namespace.
 fn proven_dead(record: &Record, facts: &Facts, proof: &Proof) -> Option<Reason> {
     match facts.other_boot(record) {
         Some(true) => {
@@ -123,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Every row of the table in docs/design.md#the-beads-rule that has a valid record.
+    /// Rows of the table in docs/design.md#the-beads-rule that have a valid record.
     #[test]
     fn the_table() {
         use Liveness::{Alive, Gone, NotAsked, NotPermitted, Unknown};
@@ -231,7 +232,7 @@ mod tests {
         );
     }
 
-    /// A proof counts when all its conditions hold, and not when any one of them is missing.
+    /// A proof counts only when all its conditions hold.
     #[test]
     fn proofs_are_whole_or_nothing() {
         use Liveness::{Alive, Gone, NotAsked};

@@ -1,7 +1,7 @@
 //! The beads dialect: the record of `.exclusive-lock`, its rule and its words (docs/design.md#the-beads-rule).
 //!
-//! The record is plain data. Reading it is as lenient as the Go programs that write it are
-//! ([`Record::parse`]), writing it has one form ([`Record::to_json`]), and `judge` says what it amounts to.
+//! The record is plain data. [`Record::parse`] is as lenient as the Go programs that write the file.
+//! [`Record::to_json`] writes one form. `judge` returns the verdict.
 
 mod content;
 mod judge;
@@ -26,68 +26,69 @@ pub(super) const NAMES: Names =
 pub(super) const PROPERTIES: Properties =
     Properties::of_process(|bytes, _| Record::parse(bytes).map(super::Record::Beads));
 
+/// Length of the longest holder's name that beadlock writes, in characters.
 const HOLDER_LIMIT: usize = 128;
 
-/// The lock file's content, as read: plain data, no I/O.
+/// Content of a lock file as it was read: plain data, without I/O (docs/protocol.md#the-lock-file).
 ///
-/// Serialized it has the fields as read, `started_at` in UTC with what fraction there is; the lock file's own
-/// form is [`Record::to_json`].
+/// Serialization gives the fields as they were read, with `started_at` in UTC and with its fraction. The form of the
+/// lock file is [`Record::to_json`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
-    /// The tool that holds the lock; untrusted when it comes out of a file.
+    /// Name of the tool that holds the lock. Untrusted when it was read from a file.
     pub holder: String,
-    /// The holder's process; above 2^31-1 no kernel can be asked for it.
+    /// PID of the holder. No kernel has a PID above 2^31-1, so such a one is never probed.
     pub pid: i64,
-    /// The host that the process runs on; untrusted as well.
+    /// Host of the process. Untrusted when it was read from a file.
     pub hostname: String,
-    /// When the lock was acquired.
+    /// Time when the lock was acquired.
     pub started_at: StartedAt,
-    /// The holder's version; may be empty, and is not written then.
+    /// Version of the holder. An empty one is not written.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// What beadlock adds and other readers ignore.
+    /// Key that beadlock adds and other readers ignore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beadlock: Option<Mark>,
 }
 
-/// The key `beadlock` of a record that beadlock wrote. A part that was not known is left out.
+/// Key `beadlock` of a record that beadlock wrote (docs/design.md#the-record). Unknown parts are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Random; names this one claim.
+    /// Id of this one claim, random.
     pub id: String,
-    /// Of the beadlock that wrote it.
+    /// Version of the beadlock that wrote the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// When the lock was acquired, by the wall clock, with its fraction of a second.
+    /// Time when the lock was acquired, by the wall clock, with the fraction of the second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<StartedAt>,
-    /// The same by the clock that counts from boot and that nobody sets (`CLOCK_BOOTTIME`), in nanoseconds. Of a
-    /// `memory:` lock: when it was last refreshed.
+    /// Time when the lock was acquired, by the clock that counts from boot (`CLOCK_BOOTTIME`), in nanoseconds. For a
+    /// `memory:` lock, the time of the last refresh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boottime_ns: Option<u64>,
-    /// The address of what the lock is held for, such as a CI run; untrusted when it comes out of a file.
+    /// Address of the work that the lock is held for, such as a CI run. Untrusted when it was read from a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// The machine id, hashed.
+    /// Machine id, hashed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_id: Option<String>,
-    /// The kernel's boot id.
+    /// Boot id of the kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
-    /// `pid:[N]` of the holder.
+    /// PID namespace of the holder, as `pid:[N]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid_ns: Option<String>,
-    /// `time:[N]` of the holder.
+    /// Time namespace of the holder, as `time:[N]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_ns: Option<String>,
-    /// When the holder's process started, in clock ticks after boot.
+    /// Start of the holder's process, in clock ticks after boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ticks: Option<u64>,
 }
 
 impl Record {
-    /// Whether it has every needed value: holder, a positive PID, hostname, a time.
-    /// Errors: [`Rejected::Invalid`] with the first that is missing, in the order of the document.
+    /// Checks that every needed value is there: a holder, a positive PID, a host name and a time. Errors:
+    /// [`Rejected::Invalid`] with the first one that is missing, in the order of the document.
     pub fn validate(&self) -> Result<(), Rejected> {
         let words = if self.holder.is_empty() {
             "holder must not be empty".to_owned()
@@ -103,7 +104,8 @@ impl Record {
         Err(Rejected::Invalid(words))
     }
 
-    /// The lock file that beadlock writes: the document's fields in its order, then `beadlock`; whole seconds.
+    /// Returns the content of the lock file that beadlock writes: the document's fields in the document's order, then
+    /// `beadlock`. `started_at` has whole seconds.
     pub fn to_json(&self) -> String {
         pretty(&Self {
             started_at: self.started_at.in_whole_seconds(),
@@ -111,7 +113,7 @@ impl Record {
         })
     }
 
-    /// The PID namespace of the holder, `pid:[N]`, where it was recorded.
+    /// PID namespace of the holder, as `pid:[N]`, if it was recorded.
     pub fn pid_ns(&self) -> Option<&str> {
         self.beadlock.as_ref()?.pid_ns.as_deref()
     }
@@ -142,8 +144,8 @@ impl LockRecord for Record {
     }
 }
 
-/// Whether a claim of ours may be made in this name: 1 to 128 printable characters (docs/design.md#untrusted-names).
-/// What other writers put there is read whatever it is.
+/// True if beadlock may write this name of a holder: 1 to 128 printable characters (docs/design.md#untrusted-names).
+/// Names that other writers have written are read in any form.
 pub fn holder_name_is_fit(name: &str) -> bool {
     (1..=HOLDER_LIMIT).contains(&name.chars().count())
         && name.chars().all(beadlock_base::escape::is_harmless)

@@ -1,14 +1,16 @@
-//! Reading a record as Go's `encoding/json` does, because Go tools write these files (docs/design.md#reading). Keys in
-//! any case, the last duplicate wins, null keeps the earlier value, unknown keys may hold anything, what is not UTF-8
-//! reads as U+FFFD. Where we are stricter it is on the safe side: nesting ends at 128.
+//! Reading a record as Go's `encoding/json` does, because Go tools write these files (docs/design.md#reading).
+//!
+//! Keys may have any case. The last duplicate wins, `null` keeps the earlier value, and unknown keys may have any
+//! value. Invalid UTF-8 reads as U+FFFD. The nesting ends at 128 levels, where Go's limit is higher.
 
 use super::super::json::{Kind, foreign_encoding, malformed, object, shown, text, unquoted};
 use super::{Mark, Record, Rejected, StartedAt};
 
 impl Record {
-    /// The record that the bytes of a lock file are, validated. Errors: [`Rejected::Malformed`] for anything but a
-    /// JSON object, or one that has a known key of another type, in any of its occurrences; [`Rejected::Invalid`] as
-    /// [`Record::validate`].
+    /// Reads and validates the record in the bytes of a lock file.
+    ///
+    /// Errors: [`Rejected::Malformed`] if the bytes are not a JSON object, or a known key has another type in any of
+    /// its occurrences. Else those of [`Record::validate`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Rejected> {
         foreign_encoding(bytes)?;
         let text = text(bytes);
@@ -62,8 +64,8 @@ impl Record {
     }
 }
 
-/// The field of the document that a key names. Go compares keys by simple case folding: two characters beyond ASCII are
-/// an `s` and a `k` there.
+/// Field of the document that a key names. Go compares keys by simple case folding, which takes two characters beyond
+/// ASCII for `s` and `k`.
 fn field(key: &str) -> Option<&'static str> {
     const FIELDS: [&str; 5] = ["holder", "pid", "hostname", "started_at", "version"];
     let folded = |c: char| match c {
@@ -76,12 +78,13 @@ fn field(key: &str) -> Option<&'static str> {
         .find(|field| key.chars().map(folded).eq(field.chars()))
 }
 
-/// A key that a lock has and hardly anything else: every field but `version`, and what beadlock adds.
+/// True for a key that hardly any file but a lock has: every field but `version`, and `beadlock`.
 pub(super) fn is_field(key: &str) -> bool {
     key == "beadlock" || field(key).is_some_and(|field| field != "version")
 }
 
-/// What beadlock wrote about its own claim. It is only ever used to be more careful, so a wrong shape is none.
+/// Reads the key `beadlock`. `None`: it has another form, which is not an error, since by default a mark only makes a
+/// check more careful (docs/design.md#the-record).
 pub(in crate::dialect) fn mark(value: &str) -> Option<Mark> {
     let mark: Mark = serde_json::from_str(value)
         .ok()

@@ -1,5 +1,5 @@
-//! The file dialect: an exclusive or shared `flock` on `PATH.lock`, which is never deleted and never written. It has
-//! no record: the process with the flock holds the lock. Here are its names, its id and the words of its document.
+//! The file dialect: an exclusive or shared `flock` on `PATH.lock`, a file that is never deleted and never written. The
+//! lock has no record: the process with the flock holds it. This module has its names, its id and its document's words.
 
 use std::{
     ffi::OsString, fmt, os::unix::ffi::OsStrExt, os::unix::ffi::OsStringExt, path::Path,
@@ -11,15 +11,16 @@ pub use beadlock_base::sys::FlockMode as Mode;
 
 const SUFFIX: &[u8] = b".lock";
 
-/// How long a claim waits for a holder where nobody says so (section 3.1 in docs/protocols/file.md).
+/// Time for which a claim waits for a holder by default (section 3.1 in docs/protocols/file.md).
 pub const WAIT: Duration = Duration::from_secs(30);
 
-/// The lock file of the file at `path`: `PATH.lock` (section 2.2 in docs/protocols/file.md).
+/// Path of the lock file of the file at `path`: `PATH.lock` (section 2.2 in docs/protocols/file.md).
 pub fn lock_of(path: &Path) -> PathBuf {
     OsString::from_vec([path.as_os_str().as_bytes(), SUFFIX].concat()).into()
 }
 
-/// The file whose lock file one at `path` would be taken for; `None` where it is not called like one.
+/// Path of the file whose lock file has the path `path`. `None`: the name does not end with `.lock`, or has nothing
+/// before that.
 pub fn locked_by(path: &Path) -> Option<PathBuf> {
     let name = path
         .file_name()?
@@ -29,7 +30,7 @@ pub fn locked_by(path: &Path) -> Option<PathBuf> {
     Some(path.with_file_name(OsString::from_vec(name.to_vec())))
 }
 
-/// What is said when a wait of `limit` ran out (section 7.2 in docs/protocols/file.md).
+/// Message for a wait that ended after `limit` (section 7.2 in docs/protocols/file.md).
 pub fn timed_out(limit: Duration) -> String {
     format!(
         "Failed to acquire lock (timeout after {}s)",
@@ -37,19 +38,20 @@ pub fn timed_out(limit: Duration) -> String {
     )
 }
 
-/// What is said of a lock that somebody has (section 7.2 in docs/protocols/file.md); `file` is fit for a line.
+/// Message for a lock that another process holds (section 7.2 in docs/protocols/file.md). `file` must be escaped.
 pub fn held(file: &str) -> String {
     format!("Cannot acquire lock on {file} (another process may be active)")
 }
 
-/// The name of a claim without a record, as `DEV:INODE:PID`: of the lock file, and of the process that has its flock.
+/// Id of a claim without a record, as `DEV:INODE:PID`: of the lock file, and of the process that holds its flock
+/// (docs/design.md#nesting).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockId {
-    /// The device that the lock file is on.
+    /// Device of the lock file.
     pub device: u64,
-    /// The lock file's number there.
+    /// Inode number of the lock file.
     pub inode: u64,
-    /// The process that holds it.
+    /// PID of the holder.
     pub pid: i32,
 }
 

@@ -1,11 +1,11 @@
 //! The lock dialect: the beads record and rule for a lock file at any path (docs/design.md#locks-at-a-path), with the
-//! words of REQ-F-033.
+//! messages of REQ-F-033 (docs/protocols/framework.md).
 
 use std::time::Duration;
 
 use super::beads::Record;
 
-/// What is said when a wait of `limit` for a lock of this record and age ran out.
+/// Message for a wait that ended after `limit`, for a lock with this record and age.
 pub fn timed_out(record: &Record, age: Duration, limit: Duration) -> String {
     let limit = beadlock_base::duration::shown(limit);
     format!(

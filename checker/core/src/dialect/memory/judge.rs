@@ -1,14 +1,15 @@
-//! The rule of the memory dialect as a pure function. A lock is stale when its process is gone, which only ESRCH on
-//! the host that it names shows; when it is older than 30 s; or than 10 s, where it names another host. A time in the
-//! future has no age.
+//! The rule of the memory dialect, as a pure function (section 5 in docs/protocols/memory.md). A lock is stale in three
+//! cases: its process is gone, which only ESRCH on the recorded host shows; it is older than 30 s; or it names another
+//! host and is older than 10 s. A time in the future has no age.
 //!
-//! By the document a process that is gone is enough. Where what it has started lives on, and a watchdog of beadlock's
-//! has still to end it, that work is not done: the lock is then held until the watchdog is gone, or by its age.
+//! By the document a process that is gone is enough. If its descendants live on, and a watchdog of beadlock has still
+//! to end them, their work is not over. The lock is held then until the watchdog is gone, or the lock is too old.
 //!
-//! An age is a difference of wall-clock times, and a step of that clock makes a lock old that its holder refreshes.
-//! So where its process may live on this host, its age counts only where no refresh can have been missed: by the clock
-//! that nobody sets it is as old, or it was seen to stay unrefreshed for [`UNREFRESHED`]. A lock without beadlock's key
-//! is never refreshed: its age counts, as in the document.
+//! An age is a difference of wall-clock times, so a step of that clock makes a lock old that its holder refreshes. If
+//! the process may live on this host, the age counts only when no refresh can have been missed: the lock is as old by
+//! the clock that cannot be set, or earlier looks have seen no refresh for [`UNREFRESHED`]. A lock without beadlock's
+//! key is never refreshed, so its age counts at once, as in the document.
+//! docs/protocols/memory.md#how-an-age-is-believed has the table.
 
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ use crate::{
     verdict::Reason, verdict::Verdict,
 };
 
-/// What makes the lock stale, if anything does, in the document's order: the word of the contract, and the document's
-/// words. The host's name in them is untrusted.
+/// Evidence that the lock is stale: the reason, and the document's words. The evidence is looked for in the document's
+/// order. The host name in the words is untrusted. `None`: the lock is not stale.
 pub fn evidence(record: &Record, facts: &Facts, limits: &Limits) -> Option<(Reason, String)> {
     if let (Some(pid), Liveness::Gone, None) = (record.pid, facts.liveness, watchdog(record, facts))
     {
@@ -42,7 +43,7 @@ pub fn evidence(record: &Record, facts: &Facts, limits: &Limits) -> Option<(Reas
     ))
 }
 
-/// Judges a record.
+/// Judges a record. [`Verdict::Stale`] if there is [`evidence`], else [`Verdict::Held`].
 pub fn judge(record: &Record, facts: &Facts, limits: &Limits) -> Verdict {
     if let Some((reason, _)) = evidence(record, facts, limits) {
         return Verdict::Stale(reason);
@@ -52,7 +53,7 @@ pub fn judge(record: &Record, facts: &Facts, limits: &Limits) -> Verdict {
         return Verdict::Held(reason);
     }
     Verdict::Held(match facts.liveness {
-        // It will not stay so by its process alone.
+        // A lock with a time becomes stale by its age, so its process alone is not the reason.
         _ if record.acquired_at.is_some() => Reason::AgeFresh,
         Liveness::Alive => Reason::PidAlive,
         Liveness::NotPermitted => Reason::PidNotPermitted,
@@ -61,20 +62,22 @@ pub fn judge(record: &Record, facts: &Facts, limits: &Limits) -> Verdict {
     })
 }
 
-/// It is older than a lock of its host may be, by the wall clock. Whether that counts is another question.
+/// True if the lock is older than `limits.age` by the wall clock. [`evidence`] decides whether that age counts.
 pub fn is_old(record: &Record, facts: &Facts, limits: &Limits) -> bool {
     record
         .acquired_at
         .is_some_and(|time| is_over(time.age(facts.now), limits.age))
 }
 
-/// Which process has still to end what the process of the lock has started. Where nothing makes the lock too old it
-/// does not count: anybody may run a process that looks like one.
+/// PID of the watchdog that has still to end the descendants of the lock's process. A lock without a time never becomes
+/// too old, so its watchdog does not count: any user may run a process that looks like one, and would keep the lock for
+/// ever.
 pub fn watchdog(record: &Record, facts: &Facts) -> Option<i32> {
     facts.watchdog.filter(|_| record.acquired_at.is_some())
 }
 
-/// How its process counts as alive that may have refreshed it so lately that the wall clock's age is not its own.
+/// Reason for which the lock counts as held although it is too old by the wall clock: its process may have refreshed it
+/// since, and that clock was set. `None`: the age counts.
 fn may_be_refreshed(record: &Record, facts: &Facts, limits: &Limits) -> Option<Reason> {
     let mark = record.beadlock.as_ref()?;
     let clocks = Clocks {
@@ -82,15 +85,16 @@ fn may_be_refreshed(record: &Record, facts: &Facts, limits: &Limits) -> Option<R
         boottime: facts.boottime,
         ids: &facts.ids,
     };
-    // After a suspend the holder goes on when we do: the time asleep is not time without a refresh.
+    // During a suspend no holder can refresh, so the time of the suspend does not count.
     let is_as_old = clocks
         .since(mark)
         .is_some_and(|age| age.saturating_sub(facts.standstill) > limits.age.max(UNREFRESHED));
     may_live_here(record, facts).filter(|_| !is_as_old)
 }
 
-/// How its process counts as alive, where it is one of this host: no other may have the PID now, nor is it a zombie. In
-/// another PID namespace of this host there is no telling, so it may live.
+/// Reason for which the process of the lock counts as alive on this host. `None`: it is of another host, its PID is
+/// another process now, or it is a zombie. A process in another PID namespace of this host cannot be probed, and counts
+/// as alive.
 fn may_live_here(record: &Record, facts: &Facts) -> Option<Reason> {
     let process = record.process()?;
     if watchdog(record, facts).is_some() {
@@ -98,7 +102,7 @@ fn may_live_here(record: &Record, facts: &Facts) -> Option<Reason> {
     }
     match beads::judge(&process, facts, true) {
         Verdict::Held(reason @ (Reason::PidAlive | Reason::PidNotPermitted)) => Some(reason),
-        // No process has a PID that no kernel gives.
+        // No process can have a PID that no kernel gives out.
         Verdict::Held(reason @ (Reason::PidUnknown | Reason::OtherPidNamespace)) => {
             i32::try_from(process.pid).is_ok().then_some(reason)
         }
@@ -106,7 +110,8 @@ fn may_live_here(record: &Record, facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// How long from now until it is stale by its age, if it is not refreshed; `None`: its age is not known.
+/// Time until the lock is stale by its age, if it is not refreshed; zero when it is too old. `None`: its age is
+/// unknown.
 pub fn fresh_for(record: &Record, facts: &Facts, limits: &Limits) -> Option<Duration> {
     let limit = match other_host(record, facts) {
         Some(_) => limits.age.min(limits.remote_age),
@@ -125,7 +130,7 @@ fn is_over(age: SignedDuration, limit: Duration) -> bool {
     Duration::try_from(age).is_ok_and(|age| age > limit)
 }
 
-/// The host that the record names, where that is another one. Where this one has no name there is no telling.
+/// Host that the record names, if it is another one than this. `None` also when the name of this host is unknown.
 fn other_host<'r>(record: &'r Record, facts: &Facts) -> Option<&'r str> {
     let here = facts.hostname.as_deref()?;
     record

@@ -1,8 +1,8 @@
 //! The memory dialect: one lock for a directory, `DIR/.lock`, judged by its process and by its age, as the clawdbot
-//! document has it.
+//! document has it (docs/protocols/memory.md).
 //!
-//! Every field may be missing or odd: a value that cannot be understood proves nothing. By the document a file that
-//! is not a JSON object is not a lock; no other dialect has that rule. [`evidence`] says what makes a lock stale, in
+//! Every field may be missing or odd, and a value that cannot be understood proves nothing. By the document, a file
+//! that is not a JSON object is not a lock; no other dialect has that rule. [`evidence`] tells why a lock is stale, in
 //! the document's words.
 
 mod judge;
@@ -34,31 +34,31 @@ pub(super) const PROPERTIES: Properties = Properties {
     is_judged_by_time: true,
     may_be_reaped: false,
     stale_goes_by_itself: true,
-    // Not a lock by the document, and all the same in the way of one.
+    // By the document such a file is not a lock, but it takes the lock's path.
     of_malformed: Some(|| Record::of_nobody().into()),
 };
 
-/// What the session and the operation are called where a record does not say it.
+/// Name of a session or an operation that a record does not tell.
 pub const UNKNOWN: &str = "unknown";
 
-/// How often beadlock refreshes a lock that it holds.
+/// Interval in which beadlock refreshes a lock that it holds.
 pub const REFRESH: Duration = Duration::from_secs(3);
 
-/// For how long a lock that is too old must have stayed unrefreshed before its age counts. That is for a process that
-/// may live on this host: an interval, and half a second for a refresh that comes late.
+/// Time without a refresh after which the age of a lock counts, if its process may live on this host: one interval, and
+/// half a second for a refresh that comes late.
 pub const UNREFRESHED: Duration = Duration::from_millis(3500);
 
-/// How old a lock may become before it is stale.
+/// Ages above which a lock is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of any host.
+    /// Limit for a lock of any host.
     pub age: Duration,
-    /// Of another host.
+    /// Limit for a lock of another host.
     pub remote_age: Duration,
 }
 
 impl Limits {
-    /// The document's: 30 s, and 10 s across hosts.
+    /// Limits of the document: 30 s, and 10 s for another host (sections 3 and 5 in docs/protocols/memory.md).
     pub const DEFAULT: Self = Self {
         age: Duration::from_secs(30),
         remote_age: Duration::from_secs(10),
@@ -71,8 +71,8 @@ impl Default for Limits {
     }
 }
 
-/// What makes the record in `bytes` say that it was acquired at `now`, by both clocks where it has both; `None` when it
-/// says no time.
+/// Makes the edit that writes a refresh at `now` into the record in `bytes`, by both clocks if the record has both.
+/// `None`: the record has no `acquired_at`.
 pub fn rewrite(bytes: &[u8], now: Moment) -> Option<Rewrite> {
     let text = std::str::from_utf8(bytes).ok()?;
     let time = string(text, "acquired_at", now.wall.to_millis())?;
@@ -84,7 +84,7 @@ pub fn rewrite(bytes: &[u8], now: Moment) -> Option<Rewrite> {
     )
 }
 
-/// What is said when a wait of `limit` for a lock of this record ran out.
+/// Message for a wait that ended after `limit`, for a lock with this record, in the words of the document's Python.
 pub fn timed_out(record: &Record, limit: Duration) -> String {
     let (session, operation) = (escaped(record.session()), escaped(record.operation()));
     let limit = limit.as_secs_f64();
@@ -93,27 +93,28 @@ pub fn timed_out(record: &Record, limit: Duration) -> String {
     )
 }
 
-/// The lock file's content, as read: plain data, no I/O. Serialized it has every field as it was read.
+/// Content of a lock file as it was read: plain data, without I/O (section 1 in docs/protocols/memory.md).
+/// Serialization gives every field as it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The holder's process; above 0.
+    /// PID of the holder; above 0.
     pub pid: Option<i64>,
-    /// Which session holds the lock; untrusted.
+    /// Session that holds the lock; untrusted.
     pub session_id: Option<String>,
-    /// When the lock was acquired, or last refreshed.
+    /// Time when the lock was acquired, or last refreshed.
     pub acquired_at: Option<StartedAt>,
-    /// The host that the process runs on; untrusted.
+    /// Host of the process; untrusted.
     pub hostname: Option<String>,
-    /// What the lock is held for; untrusted.
+    /// Operation that the lock is held for; untrusted.
     pub operation: Option<String>,
-    /// What beadlock adds and other readers ignore.
+    /// Key that beadlock adds and other readers ignore.
     pub beadlock: Option<Mark>,
-    /// All of it, as read.
+    /// Every field, as it was read.
     fields: Map<String, Value>,
 }
 
 impl Record {
-    /// A record without any field.
+    /// Record without any field.
     pub(crate) fn of_nobody() -> Self {
         Self {
             pid: None,
@@ -126,8 +127,8 @@ impl Record {
         }
     }
 
-    /// The record of a claim that the process `pid` of the host `hostname` has made at `now`: the fields in the
-    /// document's order, the time in milliseconds. What is not known is left out.
+    /// Makes the record of a claim at `now` by the process `pid` of the host `hostname`: the fields in the document's
+    /// order, with the time in milliseconds. Unknown fields are left out.
     pub fn of_claim(
         (pid, mark): (u32, Mark),
         (session, operation): (&str, &str),
@@ -144,35 +145,36 @@ impl Record {
             ("beadlock", Some(json!(mark))),
         ];
         for (key, value) in fields {
-            // As a reader sees it.
+            // Each field is set through the reader, so that the record is what a reader sees.
             value.inspect(|value| record.set(key, &value.to_string()));
         }
         record
     }
 
-    /// The session that holds it, or `unknown`.
+    /// Session that holds the lock, or `unknown`.
     pub fn session(&self) -> &str {
         self.session_id.as_deref().unwrap_or(UNKNOWN)
     }
 
-    /// What it is held for, or `unknown`.
+    /// Operation that the lock is held for, or `unknown`.
     pub fn operation(&self) -> &str {
         self.operation.as_deref().unwrap_or(UNKNOWN)
     }
 
-    /// Has the fields that tell a lock of this kind from another JSON file called `.lock`.
+    /// True if the record has fields that tell a lock of this kind from another JSON file called `.lock`.
     pub fn is_typical(&self) -> bool {
         self.pid.is_some()
             && (self.session_id.is_some() || self.acquired_at.is_some() || self.operation.is_some())
     }
 
-    /// The lock file that beadlock writes: every field, indented by two spaces, a newline at the end.
+    /// Returns the content of the lock file that beadlock writes: every field, indented by two spaces, with a newline
+    /// at the end.
     pub fn to_json(&self) -> String {
         pretty(&self.fields)
     }
 
-    /// Its process as the beads dialect knows one, to be asked by the same rules; `None`: it names none, or not its
-    /// host.
+    /// Process of the lock in the form of a beads record, so that the beads rules apply to it. `None`: the record names
+    /// no process, or not its host.
     pub fn process(&self) -> Option<beads::Record> {
         Some(beads::Record {
             holder: String::new(),
@@ -208,8 +210,8 @@ impl LockRecord for Record {
         }
     }
 
-    /// How the age is judged depends on whether the process may live. The members of its namespace are not asked for:
-    /// the lock is too old by the time that they are gone.
+    /// The process is always asked for, because the age of a lock counts at once only if its process cannot live. The
+    /// members of a PID namespace are not asked for: the lock is too old by the time that they are gone.
     fn wanted_facts(&self, _depth: Depth) -> WantedFacts<'_> {
         let wanted = |process| WantedFacts::ProcessTree(Cow::Owned(process), Depth::Witnesses);
         self.process().map_or(WantedFacts::TimeAndHost, wanted)

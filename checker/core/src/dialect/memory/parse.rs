@@ -1,6 +1,6 @@
-//! Reading a record: any JSON object is one. A byte order mark before it, as PowerShell may write, is passed over;
-//! what is not UTF-8 reads as U+FFFD; the last duplicate wins. What Python's JSON has besides, NaN and the
-//! infinities, stands for nothing: to the document's program such a lock is one too.
+//! Reading a record: every JSON object is one. A byte order mark, as PowerShell may write it, is skipped. Invalid UTF-8
+//! reads as U+FFFD, and the last duplicate wins. `NaN` and the infinities of Python's JSON read as `null`, because the
+//! document's program takes such a file for a lock.
 
 use serde_json::Value;
 
@@ -9,8 +9,10 @@ use super::super::json::{Kind, malformed, nests_too_deeply, object, text, unquot
 use super::{Record, Rejected, StartedAt};
 
 impl Record {
-    /// The record that the bytes of a lock file are. Errors: [`Rejected::Malformed`] for anything but a JSON object:
-    /// by the document that is not a lock at all. [`Rejected::Invalid`] for what is nested too deeply to be read.
+    /// Reads the record in the bytes of a lock file.
+    ///
+    /// Errors: [`Rejected::Malformed`] if the bytes are not a JSON object, which is not a lock by the document.
+    /// [`Rejected::Invalid`] if the object is nested too deeply.
     pub fn parse(bytes: &[u8]) -> Result<Self, Rejected> {
         let text = text(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes));
         if nests_too_deeply(&text) {
@@ -46,13 +48,13 @@ impl Record {
             "beadlock" => self.beadlock = parse_mark(value),
             _ => {}
         }
-        // What no value can hold (a number beyond all bounds) is shown as it is written.
+        // A number that no type can represent is kept as text, as it is written.
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         self.fields.insert(key.to_owned(), value);
     }
 }
 
-/// The text with `null` in the place of numbers that JSON does not have; `None`: it has no such numbers.
+/// Replaces numbers that JSON does not have by `null`, outside of strings. `None`: the text has no such numbers.
 fn without_infinities(text: &str) -> Option<String> {
     const THEIRS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
     if !THEIRS.iter().any(|number| text.contains(number)) {

@@ -19,7 +19,7 @@ fn parsed(json: &str) -> Record {
     Record::parse(json.as_bytes()).unwrap()
 }
 
-/// Acquired so many milliseconds before now.
+/// Record of a claim that was made `millis` before `now`.
 fn aged(millis: i64, hostname: &str) -> Record {
     let acquired = StartedAt(now().0 - SignedDuration::from_millis(millis));
     parsed(&format!(
@@ -27,7 +27,7 @@ fn aged(millis: i64, hostname: &str) -> Record {
     ))
 }
 
-/// One that beadlock wrote, and perhaps refreshes.
+/// Record that beadlock has written, and may refresh.
 fn kept(millis: i64, hostname: &str) -> Record {
     let mark = Mark {
         id: "i".to_owned(),
@@ -71,7 +71,7 @@ fn words(record: &Record, liveness: Liveness) -> String {
         .unwrap_or_default()
 }
 
-/// It works on, and by its age the lock becomes stale all the same.
+/// The descendants work on. The lock still becomes stale by its age.
 #[test]
 fn what_a_watchdog_has_still_to_end_keeps_the_lock() {
     let judged = |record: &Record, unrefreshed, watchdog| {
@@ -191,7 +191,7 @@ fn the_rule() {
     );
 }
 
-/// The document's own programs write no key, and never refresh.
+/// The document's own programs write no key `beadlock`, and never refresh.
 #[test]
 fn without_beadlocks_key_an_age_counts_at_once() {
     let judged = |record: &Record| judge(record, &facts(Liveness::Alive), &Limits::default());
@@ -205,7 +205,7 @@ fn without_beadlocks_key_an_age_counts_at_once() {
     );
 }
 
-/// Seconds since the last refresh by the clock of the boot, beside 40 s by the wall clock.
+/// Each row has the seconds since the last refresh by the clock since boot; the wall clock says 40 s.
 #[test]
 fn an_age_counts_at_once_where_the_clock_that_nobody_sets_says_the_same() {
     let (held, old) = (
@@ -216,13 +216,13 @@ fn an_age_counts_at_once_where_the_clock_that_nobody_sets_says_the_same() {
     let rows = [
         (Some(40), &boot, &time, 30, old),
         (Some(31), &boot, &time, 30, old),
-        // Refreshed since, or not yet too old: the wall clock was set.
+        // The wall clock was set: by the clock since boot the lock was refreshed, or is not too old yet.
         (Some(30), &boot, &time, 30, held),
         (Some(0), &boot, &time, 30, held),
-        // Less than an interval of its refreshes tells nothing.
+        // Less than an interval of refreshes proves nothing.
         (Some(3), &boot, &time, 1, held),
         (Some(4), &boot, &time, 1, old),
-        // Another clock, or none.
+        // The clock since boot is another one, or there is none.
         (Some(40), &boot, &None, 30, held),
         (None, &boot, &time, 30, held),
     ];
@@ -254,7 +254,7 @@ fn an_age_counts_at_once_where_the_clock_that_nobody_sets_says_the_same() {
         );
         let left = fresh_for(&record, &facts, &limits).unwrap();
         assert_eq!(left.is_zero(), expected == old, "{left:?}");
-        // Of its age so much was spent asleep that the holder may have missed no refresh.
+        // The machine was suspended for so long that the holder may have missed no refresh.
         let asleep = Facts {
             standstill: Duration::from_secs(30),
             ..facts
@@ -263,7 +263,7 @@ fn an_age_counts_at_once_where_the_clock_that_nobody_sets_says_the_same() {
     }
 }
 
-/// In one write, whatever stands between.
+/// One write covers both times and all that stands between them.
 #[test]
 fn a_refresh_says_the_time_by_both_clocks() {
     let text = r#"{"acquired_at":"2026-01-29T15:29:00.000Z","x":1,"beadlock":{"id":"i","boottime_ns":1000000000}}"#;
@@ -298,7 +298,7 @@ fn a_refresh_says_the_time_by_both_clocks() {
     assert_eq!(record, again);
 }
 
-/// What has ended, or never was, refreshes nothing: one look is enough.
+/// A process that has ended, or never was, refreshes nothing, so one look is enough.
 #[test]
 fn an_age_counts_at_once_where_its_process_is_not_the_one_that_has_the_pid() {
     let marked = |start: u64| {
@@ -419,7 +419,7 @@ fn the_words_are_the_documents() {
     assert_eq!(found, "lock is 2.0s old (>1.5s)");
 }
 
-/// A missing or an odd field is not evidence, and never a reason.
+/// A missing or odd field is never evidence.
 #[test]
 fn what_is_missing_or_odd_is_no_reason() {
     for (json, reason) in [
@@ -451,7 +451,7 @@ fn what_is_missing_or_odd_is_no_reason() {
         );
         assert!(!record.is_typical());
     }
-    // As Python writes and reads them.
+    // Python writes and reads these numbers.
     let numbers = parsed(
         r#"{"pid":-Infinity,"acquired_at":NaN,"session_id":"NaN \" NaN\\","hostname":"there","x":[Infinity,{"y":NaN}]}"#,
     );
@@ -470,7 +470,7 @@ fn what_is_missing_or_odd_is_no_reason() {
     );
 }
 
-/// As Python's `isoformat` and PowerShell's `ToString("o")` write it.
+/// Times as Python's `isoformat` and PowerShell's `ToString("o")` write them.
 #[test]
 fn what_the_documents_programs_write_is_read() {
     let python = "{\n  \"pid\": 7,\n  \"session_id\": \"unknown\",\n  \"acquired_at\": \"2026-01-29T15:29:59.123456+00:00\",\n  \

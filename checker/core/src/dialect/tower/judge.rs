@@ -1,6 +1,8 @@
-//! The rule of the tower dialect as a pure function: a lock is stale when its last heartbeat is longer ago than its
-//! TTL, both in whole seconds, each time cut to its second. Nothing else counts, least of all the PID. A heartbeat in
-//! the future is none that is overdue.
+//! The rule of the tower dialect, as a pure function: a lock is stale when its last heartbeat is longer ago than its
+//! TTL (sections 6.1 and 6.2 in docs/protocols/tower.md). The PID never counts (section 12.3).
+//!
+//! Both times are cut to their second before they are compared, as the document's script does. A heartbeat in the
+//! future is not overdue.
 
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use jiff::SignedDuration;
 use super::{Record, StartedAt};
 use crate::verdict::{Reason, Verdict};
 
-/// Judges a valid record.
+/// Judges a valid record by its last heartbeat and its TTL.
 pub fn judge(record: &Record, now: StartedAt) -> Verdict {
     match u64::try_from(seconds_since_heartbeat(record, now)) {
         Err(_) => Verdict::Held(Reason::HeartbeatInFuture),
@@ -18,12 +20,12 @@ pub fn judge(record: &Record, now: StartedAt) -> Verdict {
     }
 }
 
-/// For how long there has been no heartbeat, in whole seconds; none when the last one lies in the future.
+/// Time since the last heartbeat, in whole seconds; zero when it lies in the future.
 pub fn silence(record: &Record, now: StartedAt) -> Duration {
     Duration::from_secs(u64::try_from(seconds_since_heartbeat(record, now)).unwrap_or_default())
 }
 
-/// How long from now until it is stale, when no heartbeat comes; zero when it is.
+/// Time until the lock is stale, if no heartbeat comes; zero when it is stale.
 pub fn fresh_for(record: &Record, now: StartedAt) -> Duration {
     let second = record.last_heartbeat_at.in_whole_seconds().0;
     let ttl = SignedDuration::try_from(Duration::from_secs(record.ttl_seconds));
@@ -86,7 +88,7 @@ mod tests {
         assert!(fresh_for(&record, record.last_heartbeat_at) > Duration::from_secs(1 << 60));
     }
 
-    /// As the document's script, whose `date` cuts the fraction of both.
+    /// The document's script cuts the fraction of both times with `date`.
     #[test]
     fn a_fraction_of_the_heartbeat_is_cut_too() {
         let mut record = record();

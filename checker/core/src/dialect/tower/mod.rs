@@ -1,8 +1,8 @@
-//! The tower dialect: named locks with heartbeats, as the tower-fleet document has them.
+//! The tower dialect: named locks with heartbeats, as the tower-fleet document has them (docs/protocols/tower.md).
 //!
-//! The record is plain data: twelve fields, checked when they are read ([`Record::parse`]), and whatever else another
-//! writer has put beside them. Its [last heartbeat](Record::last_heartbeat_at) alone decides whether it is stale
-//! (`judge`); a PID in it is for people.
+//! The record is plain data: twelve fields, which [`Record::parse`] checks, and the fields that other writers have
+//! added. The [last heartbeat](Record::last_heartbeat_at) alone decides whether the lock is stale (`judge`). The PID is
+//! for people.
 
 mod judge;
 mod name;
@@ -23,7 +23,7 @@ pub use judge::{fresh_for, judge, silence};
 pub use name::LockName;
 
 pub(super) const PROPERTIES: Properties = Properties {
-    // A named lock is its user's alone.
+    // Only the lock's user may read it.
     file_mode: 0o600,
     parse: |bytes, file| {
         let name = file.to_bytes().strip_suffix(SUFFIX).unwrap_or_default();
@@ -38,51 +38,54 @@ pub(super) const PROPERTIES: Properties = Properties {
 
 const SUFFIX: &[u8] = b".lock";
 
-/// The `lock_version` of every record.
+/// Value of `lock_version` in every record (section 3.2 in docs/protocols/tower.md).
 pub const VERSION: &str = "v1";
 
-/// The directory that locks lie in, where nothing else is said.
+/// Default directory of the locks (section 2.3 in docs/protocols/tower.md).
 pub const DEFAULT_DIR: &str = "/root/tower-fleet/logs/locks";
 
-/// Seconds between heartbeats before a lock is stale, where nothing else is said.
+/// Default TTL in seconds: a lock is stale after this time without a heartbeat (section 3.3 in
+/// docs/protocols/tower.md).
 pub const DEFAULT_TTL: u64 = 900;
 
+/// Length of the longest request id, in characters.
 const REQUEST_ID_LIMIT: usize = 128;
 
-/// The lock file's content, as read: plain data, no I/O.
+/// Content of a lock file as it was read: plain data, without I/O (section 3.2 in docs/protocols/tower.md).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "lock_version", rename = "v1")]
 pub struct Record {
-    /// The lock's name; the file's is this and `.lock`.
+    /// Name of the lock. The lock file has this name and `.lock`.
     pub lock_name: LockName,
-    /// Names this one execution: 1 to 128 of `[A-Za-z0-9._-]`.
+    /// Id of this one execution: 1 to 128 characters of `[A-Za-z0-9._-]`.
     pub request_id: String,
-    /// The name of the holder; untrusted when it comes out of a file.
+    /// Name of the holder. Untrusted when it was read from a file.
     pub actor: String,
-    /// The intent that is executed; untrusted.
+    /// Name of the intent that is executed; untrusted.
     pub intent: String,
-    /// Which version of it; untrusted.
+    /// Version of the intent; untrusted.
     pub intent_version: String,
-    /// The executing host; untrusted.
+    /// Host of the execution; untrusted.
     pub host_id: String,
-    /// The executing process. For people: never asked, never signalled.
+    /// PID of the execution. For people: never probed and never signalled.
     pub pid: i64,
-    /// When the lock was acquired.
+    /// Time when the lock was acquired.
     pub created_at: StartedAt,
-    /// When its holder last said that it lives.
+    /// Time of the last heartbeat.
     pub last_heartbeat_at: StartedAt,
-    /// For how many seconds it may say nothing; above 0.
+    /// TTL in seconds, above 0: the lock is stale after this time without a heartbeat.
     pub ttl_seconds: u64,
-    /// Whatever else the holder has to say.
+    /// Further facts that the holder adds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
-    /// What the document does not know; kept by a heartbeat.
+    /// Fields that the document does not know. A heartbeat keeps them.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
 impl Record {
-    /// The lock file that beadlock writes: the fields in the document's order, times in whole seconds.
+    /// Returns the content of the lock file that beadlock writes: the fields in the document's order, with times in
+    /// whole seconds (section 3.1 in docs/protocols/tower.md).
     pub fn to_json(&self) -> String {
         pretty(&Self {
             created_at: self.created_at.in_whole_seconds(),
@@ -92,11 +95,11 @@ impl Record {
     }
 }
 
-/// The key of what beadlock adds.
+/// Key that beadlock adds.
 const OURS: &str = "beadlock";
 
 impl Record {
-    /// With the address of what the lock is held for: `beadlock.about`, beside the document's fields.
+    /// Adds the address of the work that the lock is held for, as `beadlock.about` beside the document's fields.
     #[must_use]
     pub fn about(mut self, address: &str) -> Self {
         self.others
@@ -152,7 +155,8 @@ impl LockName {
     }
 }
 
-/// Answers a claim on a lock that is not stale.
+/// Answer to a claim on a lock that is not stale: the document's `lock_blocked` (section 4.4 in
+/// docs/protocols/tower.md).
 pub fn answer_blocked(record: &Record) -> Value {
     let Record {
         lock_name,
@@ -174,7 +178,8 @@ pub fn answer_blocked(record: &Record) -> Value {
     })
 }
 
-/// Answers a claim without `--force-lock` on a lock that has been without a heartbeat for `age`.
+/// Answer to a claim without `--force-lock` on a stale lock, without a heartbeat for `age`: the document's
+/// `lock_stale` (section 6.3 in docs/protocols/tower.md).
 pub fn answer_stale(record: &Record, age: Duration) -> Value {
     let Record {
         lock_name,
@@ -197,7 +202,8 @@ pub fn answer_stale(record: &Record, age: Duration) -> Value {
     })
 }
 
-/// What makes the record in `bytes` say that its last heartbeat was `now`; `None` when it says none.
+/// Makes the edit that writes a heartbeat at `now` into the record in `bytes`. `None`: the record has no
+/// `last_heartbeat_at`.
 pub fn rewrite(bytes: &[u8], now: Moment) -> Option<Rewrite> {
     Rewrite::of(
         bytes,
@@ -206,7 +212,7 @@ pub fn rewrite(bytes: &[u8], now: Moment) -> Option<Rewrite> {
     )
 }
 
-/// Whether a text is a request id: 1 to 128 characters of `[A-Za-z0-9._-]`.
+/// True if `id` may be a request id: 1 to 128 characters of `[A-Za-z0-9._-]`.
 pub fn request_id_is_fit(id: &str) -> bool {
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=REQUEST_ID_LIMIT).contains(&id.len()) && id.bytes().all(is_fit)

@@ -1,5 +1,5 @@
-//! The name of a lock: 1 to 128 of `[a-z0-9_-]`, neither `-` nor `_` at an end. So no name leads out of the lock
-//! directory, and none is another lock's side file.
+//! [`LockName`]: 1 to 128 characters of `[a-z0-9_-]`, without `-` or `_` at either end (section 2.2 in
+//! docs/protocols/tower.md). Such a name cannot lead out of the lock directory, or be that of a side file.
 
 use std::fmt;
 
@@ -7,15 +7,16 @@ use serde::Serialize;
 
 use beadlock_base::escape::escaped;
 
+/// Length of the longest name, in characters.
 const LIMIT: usize = 128;
 
-/// A lock's name that may be a file's.
+/// Name of a named lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct LockName(Box<str>);
 
 impl LockName {
-    /// The name that this text is; else why it cannot be one, with the offending character.
+    /// Checks a name. The error is a sentence with the rule that the text breaks, and the offending character.
     pub fn parse(text: &str) -> Result<Self, String> {
         let is_edge = |c: &char| matches!(c, '-' | '_');
         let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || is_edge(&c);
@@ -26,7 +27,7 @@ impl LockName {
                 escaped(&unknown)
             ));
         }
-        // All of them are ASCII from here on.
+        // All characters are ASCII here, so the number of bytes is that of characters.
         let length = text.len();
         match (text.chars().next(), text.chars().next_back()) {
             (None, _) => Err("a lock's name must not be empty".to_owned()),
@@ -43,7 +44,7 @@ impl LockName {
         }
     }
 
-    /// The text.
+    /// Name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

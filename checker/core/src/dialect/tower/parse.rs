@@ -1,5 +1,6 @@
-//! Reading a record: twelve fields of the document's names and types, checked one by one. Keys are as they are
-//! written, the last duplicate wins (as `jq` reads them), unknown keys may hold anything.
+//! Reading a record: twelve fields with the document's names and types, checked one by one (section 12.2 in
+//! docs/protocols/tower.md). Keys are compared exactly. The last duplicate wins, as in `jq`. Unknown keys may have any
+//! value.
 
 use serde_json::{Map, Value};
 
@@ -7,6 +8,7 @@ use super::super::json::{Kind, foreign_encoding, malformed, object, shown, unquo
 use super::{LockName, Record, Rejected, StartedAt, VERSION, request_id_is_fit};
 use beadlock_base::escape::escaped;
 
+/// Fields of the document, in its order.
 const FIELDS: [&str; 12] = [
     "lock_version",
     "lock_name",
@@ -23,9 +25,10 @@ const FIELDS: [&str; 12] = [
 ];
 
 impl Record {
-    /// The record that the bytes of the lock file `NAME.lock` are, with every field checked. Errors:
-    /// [`Rejected::Malformed`] for anything but a JSON object, or one that has a known key of another type;
-    /// [`Rejected::Invalid`] for what lacks a field, or has a value that none may have.
+    /// Reads the record in the bytes of the lock file `NAME.lock`, and checks every field.
+    ///
+    /// Errors: [`Rejected::Malformed`] if the bytes are not a JSON object, or a known key has another type.
+    /// [`Rejected::Invalid`] if a field is missing, or has a value that is not allowed.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, Rejected> {
         foreign_encoding(bytes)?;
         let text = std::str::from_utf8(bytes).map_err(|_| malformed("not UTF-8"))?;
@@ -72,6 +75,7 @@ impl Record {
     }
 }
 
+/// Fields of a record that is being read. Those of the document are not decoded yet.
 struct RawFields<'t> {
     known: [Option<&'t str>; FIELDS.len()],
     others: Map<String, Value>,
@@ -82,7 +86,7 @@ impl<'t> RawFields<'t> {
         match FIELDS.iter().position(|field| *field == key) {
             Some(at) => self.known[at] = Some(value),
             None => {
-                // What no value can hold (a number beyond all bounds) is shown as it is written.
+                // A number that no type can represent is kept as text, as it is written.
                 let value =
                     serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
                 self.others.insert(key.to_owned(), value);

@@ -18,7 +18,7 @@ pub(super) fn record() -> Record {
     }
 }
 
-/// Byte for byte: other tools read it.
+/// Other tools read the file, so every byte of it counts.
 #[test]
 fn the_lock_file_has_the_documents_fields_in_its_order() {
     let expected = r#"{
@@ -121,7 +121,7 @@ fn another_length_is_rewritten_whole() {
     );
 }
 
-/// Readers take the last of several: so does a heartbeat.
+/// Readers take the last duplicate, and so does a heartbeat.
 #[test]
 fn the_last_duplicate_is_the_one() {
     let one = "2025-12-18T10:30:40Z";

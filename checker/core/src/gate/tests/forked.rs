@@ -1,11 +1,12 @@
-//! A program that uses this library may fork in the middle of a cycle: the copy of a gate in the child opens nothing.
+//! Gates in a forked process. A program that uses this library may fork during a cycle, and dropping the child's copy
+//! of the gate must not release it.
 
 use std::{path::Path, process::Command, thread};
 
 use crate::{Cycle, Entered, gate::Gate};
 use beadlock_base::sys::in_a_fork;
 
-/// Asked of another process, flock(1).
+/// True if flock(1), another process, finds the gate shut.
 fn is_shut(dir: &Path) -> bool {
     !Command::new("flock")
         .arg("-n")
@@ -29,7 +30,7 @@ fn a_child_that_drops_its_copy_of_a_cycle_leaves_the_gate_shut() {
     let cycle = enter(dir.path());
     let user = thread::scope(|threads| {
         let forks = move || {
-            // The copy is the child's: here it is not dropped.
+            // `take` runs in the child alone, so the parent's value is not dropped here.
             let mut cycle = Some(cycle);
             let has_left = in_a_fork(|| cycle.take().unwrap().leave()).unwrap();
             (has_left, cycle)
@@ -66,7 +67,7 @@ fn the_copy_of_each_gate_opens_nothing_however_it_was_taken() {
     }
 }
 
-/// What a fork takes itself is its own.
+/// A forked process holds the gate that it has taken itself.
 #[test]
 fn a_gate_that_was_taken_in_a_fork_is_opened_there() {
     let dir = tempfile::tempdir().unwrap();

@@ -188,7 +188,7 @@ fn a_mark_of_a_wrong_shape_is_none() {
     );
 }
 
-/// As PowerShell and some editors write it.
+/// PowerShell and some editors write such files.
 #[test]
 fn another_encoding_than_utf_8_is_named() {
     let json = r#"{"holder":"ps","pid":1,"hostname":"h","started_at":"2026-01-01T00:00:00Z"}"#;

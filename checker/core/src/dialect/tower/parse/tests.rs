@@ -3,7 +3,7 @@ use super::*;
 
 const NAME: &str = "money-tracker-production";
 
-/// A whole record in which `key` is written as `value`, or is not there.
+/// Reads a complete record in which `key` has the text `value`, or is missing.
 fn with(key: &str, value: Option<&str>) -> Result<Record, Rejected> {
     let mut fields: Map<String, Value> = serde_json::from_str(&record().to_json()).unwrap();
     fields.remove(key);
@@ -187,7 +187,7 @@ fn what_is_no_record_at_all_says_so() {
     );
 }
 
-/// Keys are matched as they are written: a reader with `jq` sees no other.
+/// Keys are compared exactly, as a reader with `jq` compares them.
 #[test]
 fn a_key_in_another_case_is_another_key() {
     assert_eq!(
