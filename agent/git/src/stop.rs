@@ -16,9 +16,16 @@ pub(crate) struct Stop {
     ending: Ending,
     line: String,
     hindrance: Hindrance,
-    /// What could not be done, where a call of git has failed: the beginning of the sentence.
+    /// The call of git that has failed, where it is one.
+    call: Option<Box<FailedCall>>,
+}
+
+/// A call of git that has failed.
+#[derive(Debug, Default, PartialEq)]
+struct FailedCall {
+    /// What could not be done: the beginning of the sentence.
     what: String,
-    /// What git has said on stderr, where a call of it has failed.
+    /// What git has said on stderr.
     said: String,
 }
 
@@ -49,8 +56,7 @@ impl Stop {
             ending,
             line: why,
             hindrance,
-            what: String::new(),
-            said: String::new(),
+            call: None,
         }
     }
 
@@ -122,25 +128,24 @@ impl Stop {
     }
 
     /// With what git has said on stderr.
-    pub(crate) fn with_words(self, said: String) -> Self {
-        Self { said, ..self }
+    pub(crate) fn with_words(mut self, said: String) -> Self {
+        self.call.get_or_insert_default().said = said;
+        self
     }
 
     /// With what could not be done.
-    pub(crate) fn doing(self, what: &str) -> Self {
-        Self {
-            what: what.to_owned(),
-            ..self
-        }
+    pub(crate) fn doing(mut self, what: &str) -> Self {
+        self.call.get_or_insert_default().what = what.to_owned();
+        self
     }
 
     /// What could not be done; empty where it is not a call of git that has failed.
     pub(crate) fn what(&self) -> &str {
-        &self.what
+        self.call.as_ref().map_or("", |call| &call.what)
     }
 
     pub(crate) fn said(&self) -> &str {
-        &self.said
+        self.call.as_ref().map_or("", |call| &call.said)
     }
 
     /// The sentence.
