@@ -7,7 +7,8 @@ use std::path::Path;
 use beadlock_base::error::system_words;
 
 use crate::{
-    Event, GitReason, Hindrance, HindranceKind, Part, SyncMessage, as_path, escaped_path, say,
+    Event, EventLine, GitReason, Hindrance, HindranceKind, Part, SyncMessage, as_path,
+    escaped_path, say,
 };
 
 /// Why a sync ends early: for the log as a line, for the state of the database as a hindrance.
@@ -15,6 +16,8 @@ use crate::{
 pub(crate) struct Stop {
     ending: Ending,
     line: String,
+    /// What the line is about; `None`: it is the end of the cycle, for this reason.
+    event: Option<Event>,
     hindrance: Hindrance,
     /// The call of git that has failed, where it is one.
     call: Option<Box<FailedCall>>,
@@ -55,6 +58,7 @@ impl Stop {
         Self {
             ending,
             line: why,
+            event: None,
             hindrance,
             call: None,
         }
@@ -79,7 +83,8 @@ impl Stop {
     ) -> Self {
         let why = why.to_string();
         Self {
-            line: event.line(&why),
+            line: event.line(&why).text,
+            event: Some(event),
             ..Self::new(Ending::Notice, kind, reason, why)
         }
     }
@@ -98,7 +103,8 @@ impl Stop {
         why: String,
     ) -> Self {
         Self {
-            line: event.line(said),
+            line: event.line(said).text,
+            event: Some(event),
             ..Self::new(Ending::Unreachable, kind, reason, why)
         }
     }
@@ -179,9 +185,13 @@ impl Stop {
 
     /// Tells the agent. Returns what the report says.
     pub(crate) fn say(self) -> Hindrance {
+        let about = EventLine {
+            event: self.event.unwrap_or(Event::Notice),
+            text: self.line.clone(),
+        };
         say(&match self.ending {
-            Ending::Notice | Ending::Unseen => SyncMessage::Notice(self.line),
-            Ending::Unreachable => SyncMessage::Unreachable(self.line),
+            Ending::Notice | Ending::Unseen => SyncMessage::Notice(about),
+            Ending::Unreachable => SyncMessage::Unreachable(about),
             Ending::Refused | Ending::Moved => SyncMessage::Refused(self.line),
         });
         self.hindrance
