@@ -13,7 +13,7 @@ use crate::loops::{LoopWatch, SyncDone, SyncTimes};
 use crate::unchanged::Snapshot;
 use crate::upkeep::{Upkeep, UpkeepClock};
 use crate::{
-    Event, FetchPace, GitReason, Hindrance, HindranceKind, HostRefusal, KnownRepository,
+    Event, EventLine, FetchPace, GitReason, Hindrance, HindranceKind, HostRefusal, KnownRepository,
     LookedIndex, Network, SyncMessage, SyncReport,
 };
 
@@ -42,11 +42,11 @@ const TRUSTED: Duration = Duration::from_secs(3600);
 #[derive(Debug, Default)]
 pub struct SyncHistory {
     /// The notices that hold since the last cycle.
-    notices: BTreeSet<String>,
+    notices: BTreeSet<EventLine>,
     /// The notices that are logged once, those that do not hold any more too.
-    told: BTreeSet<String>,
+    told: BTreeSet<EventLine>,
     /// When the log was last told of tracked secrets, and its line.
-    warned: Option<(Instant, String)>,
+    warned: Option<(Instant, EventLine)>,
     /// The files that are left out, as the last look at the changes has found them, and how many they are.
     left_out: (Vec<String>, u64),
     outage: Option<RemoteOutage>,
@@ -109,7 +109,7 @@ pub enum SyncPlan {
 
 #[derive(Debug)]
 struct RemoteOutage {
-    why: String,
+    why: EventLine,
     /// What the reports say for as long as the remote is left alone.
     hindrance: Option<Hindrance>,
     since: Instant,
@@ -375,7 +375,7 @@ impl SyncHistory {
         network: Network,
         messages: &[SyncMessage],
         now: Instant,
-    ) -> Vec<String> {
+    ) -> Vec<EventLine> {
         let mut lines = Vec::new();
         let mut notices = BTreeSet::new();
         let is_out = messages
@@ -418,17 +418,17 @@ impl SyncHistory {
     }
 
     /// A line that is logged once: none the second time.
-    fn told_once(&mut self, text: &str) -> Option<String> {
+    fn told_once(&mut self, line: &EventLine) -> Option<EventLine> {
         if self.told.len() >= TOLD {
             self.told.clear();
         }
-        self.told.insert(text.to_owned()).then(|| text.to_owned())
+        self.told.insert(line.clone()).then(|| line.clone())
     }
 
     /// A warning that is logged once a day, for as long as it holds.
-    fn warning(&mut self, warning: Option<&String>, now: Instant) -> Option<String> {
+    fn warning(&mut self, warning: Option<&EventLine>, now: Instant) -> Option<EventLine> {
         let warning = warning?;
-        let is_told = |(at, told): &(Instant, String)| {
+        let is_told = |(at, told): &(Instant, EventLine)| {
             told == warning && now.saturating_duration_since(*at) < WARNED
         };
         if self.warned.as_ref().is_some_and(is_told) {
@@ -554,7 +554,7 @@ impl SyncHistory {
     }
 
     /// What the log is told of the sync that has just ended.
-    pub fn take_notice(&mut self) -> Option<String> {
+    pub fn take_notice(&mut self) -> Option<EventLine> {
         let notice = self.notice.take()?;
         Some(Event::Notice.line(notice))
     }
@@ -591,7 +591,12 @@ impl SyncHistory {
         report
     }
 
-    fn unreachable(&mut self, why: &str, is_throttled: bool, now: Instant) -> Option<String> {
+    fn unreachable(
+        &mut self,
+        why: &EventLine,
+        is_throttled: bool,
+        now: Instant,
+    ) -> Option<EventLine> {
         let (first, longest) = RETRY;
         let last = self.outage.take();
         let (since, tries) = last
@@ -601,8 +606,8 @@ impl SyncHistory {
             true => longest,
             false => first.saturating_mul(1 << tries.min(10)).min(longest),
         };
-        let is_news = last.is_none_or(|last| last.why != why);
-        let (why, again, tries) = (why.to_owned(), now + pause, tries + 1);
+        let is_news = last.is_none_or(|last| last.why != *why);
+        let (why, again, tries) = (why.clone(), now + pause, tries + 1);
         let (tried, has_news) = (now, false);
         self.outage = Some(RemoteOutage {
             why: why.clone(),
@@ -618,7 +623,7 @@ impl SyncHistory {
             true => format!("next try in {}, or on SIGUSR1", shown(pause)),
             false => next_try(pause),
         };
-        is_news.then(|| format!("{why}; committing only, {next}"))
+        is_news.then(|| why.with(&format!("; committing only, {next}")))
     }
 }
 
@@ -648,6 +653,24 @@ impl LastSync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn line(text: &str) -> EventLine {
+        EventLine {
+            event: Event::Notice,
+            text: text.to_owned(),
+        }
+    }
+
+    /// The lines that are logged.
+    fn hear(
+        history: &mut SyncHistory,
+        network: Network,
+        messages: &[SyncMessage],
+        now: Instant,
+    ) -> Vec<String> {
+        let lines = history.hear(network, messages, now);
+        lines.into_iter().map(|line| line.text).collect()
+    }
     use crate::{GitReason, Unpushed};
 
     fn seconds(seconds: u64) -> Duration {
@@ -677,18 +700,18 @@ mod tests {
     #[test]
     fn a_notice_is_said_once_for_as_long_as_it_stays() {
         let (mut history, now) = (SyncHistory::default(), Instant::now());
-        let notice = |text: &str| SyncMessage::Notice(text.to_owned());
-        assert_eq!(history.hear(Network::Use, &[notice("a")], now), ["a"]);
-        assert!(history.hear(Network::Use, &[notice("a")], now).is_empty());
+        let notice = |text: &str| SyncMessage::Notice(line(text));
+        assert_eq!(hear(&mut history, Network::Use, &[notice("a")], now), ["a"]);
+        assert!(hear(&mut history, Network::Use, &[notice("a")], now).is_empty());
         assert!(
-            history.hear(Network::Leave, &[], now).is_empty(),
+            hear(&mut history, Network::Leave, &[], now).is_empty(),
             "it could not come up"
         );
-        assert!(history.hear(Network::Use, &[notice("a")], now).is_empty());
-        assert_eq!(history.hear(Network::Use, &[notice("b")], now), ["b"]);
-        assert!(history.hear(Network::Use, &[], now).is_empty());
+        assert!(hear(&mut history, Network::Use, &[notice("a")], now).is_empty());
+        assert_eq!(hear(&mut history, Network::Use, &[notice("b")], now), ["b"]);
+        assert!(hear(&mut history, Network::Use, &[], now).is_empty());
         assert_eq!(
-            history.hear(Network::Use, &[notice("b")], now),
+            hear(&mut history, Network::Use, &[notice("b")], now),
             ["b"],
             "it had gone"
         );
@@ -697,15 +720,15 @@ mod tests {
     #[test]
     fn what_comes_and_goes_is_said_once_and_a_tracked_secret_once_a_day() {
         let (mut history, begun) = (SyncHistory::default(), Instant::now());
-        let once = |text: &str| SyncMessage::NoticeOnce(text.to_owned());
-        assert_eq!(history.hear(Network::Use, &[once("a")], begun), ["a"]);
-        assert!(history.hear(Network::Use, &[], begun).is_empty());
-        assert!(history.hear(Network::Use, &[once("a")], begun).is_empty());
+        let once = |text: &str| SyncMessage::NoticeOnce(line(text));
+        assert_eq!(hear(&mut history, Network::Use, &[once("a")], begun), ["a"]);
+        assert!(hear(&mut history, Network::Use, &[], begun).is_empty());
+        assert!(hear(&mut history, Network::Use, &[once("a")], begun).is_empty());
         let looked = |warning: Option<&str>| {
             SyncMessage::Looked(LookedIndex {
                 stamp: "1".to_owned(),
                 copy_of: None,
-                warning: warning.map(str::to_owned),
+                warning: warning.map(line),
             })
         };
         for (hours, warning, said) in [
@@ -718,7 +741,7 @@ mod tests {
             (47, Some("x, y"), vec!["x, y"]),
         ] {
             let now = begun + seconds(hours * 3600);
-            let lines = history.hear(Network::Use, &[looked(warning)], now);
+            let lines = hear(&mut history, Network::Use, &[looked(warning)], now);
             assert_eq!(lines, said, "after {hours} hours");
         }
     }
@@ -788,27 +811,37 @@ mod tests {
     #[test]
     fn a_remote_that_does_not_answer_is_left_alone_for_longer_and_longer() {
         let (mut history, begun) = (SyncHistory::default(), Instant::now());
-        let out = [SyncMessage::Unreachable(
-            "Cannot reach origin: no route".to_owned(),
-        )];
+        let out = [SyncMessage::Unreachable(line(
+            "Cannot reach origin: no route",
+        ))];
         let line = "Cannot reach origin: no route; committing only, next try in 10s, at the next change, or on SIGUSR1";
         let mut now = begun;
         assert_eq!(history.network(now), Network::Use);
-        assert_eq!(history.hear(Network::Use, &out, now), [line]);
+        assert_eq!(hear(&mut history, Network::Use, &out, now), [line]);
         for pause in [10, 20, 40, 60, 60, 60] {
             assert_eq!(history.network(now + seconds(pause - 1)), Network::Leave);
             assert_eq!(history.wakes(now), Some(now + seconds(pause)));
             now += seconds(pause);
             assert_eq!(history.network(now), Network::UseQuietly);
-            assert!(history.hear(Network::UseQuietly, &out, now).is_empty());
+            assert!(hear(&mut history, Network::UseQuietly, &out, now).is_empty());
         }
         assert_eq!(
-            history.hear(Network::UseQuietly, &[SyncMessage::Reached], now),
+            hear(
+                &mut history,
+                Network::UseQuietly,
+                &[SyncMessage::Reached],
+                now
+            ),
             ["Reached it again after 4m 10s"]
         );
         assert_eq!(history.network(now), Network::Use);
         assert_eq!(
-            history.hear(Network::Use, &[SyncMessage::Reached, out[0].clone()], now),
+            hear(
+                &mut history,
+                Network::Use,
+                &[SyncMessage::Reached, out[0].clone()],
+                now
+            ),
             [line],
             "a refused push"
         );
@@ -822,13 +855,13 @@ mod tests {
     fn a_remote_that_does_not_answer_is_asked_after_each_change_but_not_more_often_than_each_5_s() {
         let (mut history, mut now) = (SyncHistory::default(), Instant::now());
         let out = |committed: bool| {
-            let mut messages = vec![SyncMessage::Unreachable("Cannot reach origin".to_owned())];
+            let mut messages = vec![SyncMessage::Unreachable(line("Cannot reach origin"))];
             if committed {
                 messages.push(SyncMessage::CommittedFiles(Box::default()));
             }
             messages
         };
-        history.hear(Network::Use, &out(true), now);
+        hear(&mut history, Network::Use, &out(true), now);
         history.ended(Network::Use, out(true), times(now), PACE);
         // A change a moment later is committed, and the remote is not asked yet.
         now += seconds(1);
@@ -839,7 +872,7 @@ mod tests {
         assert_eq!(history.wakes(now), Some(now + seconds(4)));
         now += seconds(4);
         assert_eq!(history.network(now), Network::UseQuietly);
-        history.hear(Network::UseQuietly, &out(false), now);
+        hear(&mut history, Network::UseQuietly, &out(false), now);
         assert_eq!(
             history.network(now + seconds(9)),
             Network::Leave,
@@ -854,11 +887,11 @@ mod tests {
         let (mut history, now) = (SyncHistory::default(), Instant::now());
         let out = [
             SyncMessage::HostRefuses(HostRefusal::Throttled),
-            SyncMessage::Unreachable("Cannot reach origin: error: 429".to_owned()),
+            SyncMessage::Unreachable(line("Cannot reach origin: error: 429")),
         ];
         let line =
             "Cannot reach origin: error: 429; committing only, next try in 1m, or on SIGUSR1";
-        assert_eq!(history.hear(Network::Use, &out, now), [line]);
+        assert_eq!(hear(&mut history, Network::Use, &out, now), [line]);
         let change = vec![SyncMessage::CommittedFiles(Box::default())];
         history.ended(Network::Leave, change, times(now), PACE);
         assert_eq!(history.network(now + seconds(59)), Network::Leave);
@@ -957,12 +990,17 @@ mod tests {
         };
         let out = |kind| {
             [
-                SyncMessage::Unreachable("Cannot reach origin".to_owned()),
+                SyncMessage::Unreachable(line("Cannot reach origin")),
                 SyncMessage::Report(hindered(kind)),
             ]
         };
         let clean = SyncReport::default;
-        history.hear(Network::Use, &out(HindranceKind::Unreachable), now);
+        hear(
+            &mut history,
+            Network::Use,
+            &out(HindranceKind::Unreachable),
+            now,
+        );
         let why = |report: SyncReport| {
             report
                 .hindrance
@@ -991,13 +1029,19 @@ mod tests {
             failed,
             "what this sync has found comes first"
         );
-        history.hear(
+        hear(
+            &mut history,
             Network::UseQuietly,
             &[SyncMessage::Reached, SyncMessage::Report(clean())],
             now,
         );
         assert_eq!(history.complete(Network::Use, clean(), now), clean());
-        history.hear(Network::Use, &out(HindranceKind::NotPushing), now);
+        hear(
+            &mut history,
+            Network::Use,
+            &out(HindranceKind::NotPushing),
+            now,
+        );
         assert!(
             history
                 .complete(Network::Leave, waiting(), now)

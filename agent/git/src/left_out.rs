@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use beadlock_base::regular::{self, Links};
 use beadlock_core::dolt::is_data_dir;
 
-use crate::{Event, Part, Repository, SyncMessage, as_path, sqlite, to_type, typed_all};
+use crate::{Event, EventLine, Part, Repository, SyncMessage, as_path, sqlite, to_type, typed_all};
 
 /// Why a file is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -310,7 +310,7 @@ impl LeftOut {
     }
 
     /// The lines for the log, one for each kind: `Not committing: .beads/x.pid and 3 more (live state)`.
-    pub(crate) fn lines(&self, repository: &Repository) -> Vec<String> {
+    pub(crate) fn lines(&self, repository: &Repository) -> Vec<EventLine> {
         let mut of_kinds: BTreeMap<LeftOutKind, Vec<&[u8]>> = BTreeMap::new();
         let is_told_here = |kind: &LeftOutKind| *kind != LeftOutKind::Dolt;
         for (path, kind) in self.paths.iter().filter(|(_, kind)| is_told_here(kind)) {
@@ -505,7 +505,7 @@ impl Surroundings for Around<'_, '_> {
 
 /// The warning of the secrets among the tracked files, given from the top; `None` where there are none. Its mode does
 /// not make a tracked file a secret: git keeps none.
-pub(crate) fn tracked_secrets(repository: &Repository, tracked: &[Vec<u8>]) -> Option<String> {
+pub(crate) fn tracked_secrets(repository: &Repository, tracked: &[Vec<u8>]) -> Option<EventLine> {
     let is_tracked_secret = |path: &&[u8]| {
         let path = as_path(path);
         let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
@@ -554,7 +554,7 @@ pub(crate) fn tracked_secrets(repository: &Repository, tracked: &[Vec<u8>]) -> O
     ));
     // A part of a command must not be typed.
     Some(match command.len() <= LONGEST_COMMAND {
-        true => format!("{line}; type: {command}"),
+        true => line.with(&format!("; type: {command}")),
         false => line,
     })
 }

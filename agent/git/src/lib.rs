@@ -113,7 +113,7 @@ use std::process::ExitCode;
 
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_base::shell::{Part, to_type};
-use beadlock_core::log_line::Event;
+use beadlock_core::log_line::{Event, EventLine};
 
 use self::blobs::Beginnings;
 use self::changes::DatabaseChanges;

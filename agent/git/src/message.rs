@@ -7,8 +7,8 @@ use beadlock_base::secrets::masked;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Asking, CommittedFiles, Hindrance, HookRun, HostRefusal, KnownRepository, LookedIndex,
-    SyncReport,
+    Asking, CommittedFiles, EventLine, Hindrance, HookRun, HostRefusal, KnownRepository,
+    LookedIndex, SyncReport,
 };
 
 /// An event of a sync, with its text for the log.
@@ -18,19 +18,19 @@ pub enum SyncMessage {
     /// A line of git's, or what is not a message.
     Output(String),
     /// Changes of the database were committed.
-    Committed(String),
+    Committed(EventLine),
     /// What was committed: it shows whether the database talks to itself.
     CommittedFiles(Box<CommittedFiles>),
     /// A hook has run.
     HookRan(HookRun),
     /// Commits of the upstream were pulled.
-    Pulled(String),
+    Pulled(EventLine),
     /// Commits were pushed.
-    Pushed(String),
+    Pushed(EventLine),
     /// Why something is not done; logged once for as long as it stays so.
-    Notice(String),
+    Notice(EventLine),
     /// Such a line; logged once by an agent, also when it is so only now and then.
-    NoticeOnce(String),
+    NoticeOnce(EventLine),
     /// The files that are left out, as they are shown. A look at the changes begins: what the one before has found is
     /// no longer so.
     LeftOut {
@@ -54,7 +54,7 @@ pub enum SyncMessage {
     /// The remote has answered.
     Reached,
     /// The remote does not answer, or refuses what it is given: to be tried again later.
-    Unreachable(String),
+    Unreachable(EventLine),
     /// A call of git has ended; for the diagnostics alone.
     Step {
         /// The call, as git's subcommand.
@@ -92,10 +92,11 @@ pub(crate) fn say(message: &SyncMessage) {
         return pieces.for_each(|piece| put(&piece));
     }
     let mut message = message.clone();
-    if let Committed(text) | Pulled(text) | Pushed(text) | Notice(text) | NoticeOnce(text)
-    | Unreachable(text) | Refused(text) | Writing(text) = &mut message
-    {
-        cut(text);
+    match &mut message {
+        Committed(line) | Pulled(line) | Pushed(line) | Notice(line) | NoticeOnce(line)
+        | Unreachable(line) => cut(&mut line.text),
+        Refused(text) | Writing(text) => cut(text),
+        _ => {}
     }
     let hindrance = match &mut message {
         SyncMessage::Report(report) => report.hindrance.as_mut(),

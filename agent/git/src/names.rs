@@ -16,8 +16,8 @@ use beadlock_core::database::{is_own_name, is_redirect};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    GitReason, Part, Repository, Stop, SyncRequest, as_path, dolt, index_flags, left_out, sqlite,
-    to_type, typed_all,
+    EventLine, GitReason, Part, Repository, Stop, SyncRequest, as_path, dolt, index_flags,
+    left_out, sqlite, to_type, typed_all,
 };
 
 /// The files that SQLite writes while a database is open. Under another open database they would damage it.
@@ -119,7 +119,7 @@ pub struct LookedIndex {
     pub(crate) copy_of: Option<(String, String)>,
     /// The line about the secrets that are tracked.
     #[serde(default)]
-    pub(crate) warning: Option<String>,
+    pub(crate) warning: Option<EventLine>,
 }
 
 /// Refuses while one of them, or an SQLite database, is in the index: git overwrites, moves and deletes what it tracks.

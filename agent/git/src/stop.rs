@@ -7,7 +7,8 @@ use std::path::Path;
 use beadlock_base::error::system_words;
 
 use crate::{
-    Event, GitReason, Hindrance, HindranceKind, Part, SyncMessage, as_path, escaped_path, say,
+    Event, EventLine, GitReason, Hindrance, HindranceKind, Part, SyncMessage, as_path,
+    escaped_path, say,
 };
 
 /// Why a sync ends early: for the log as a line, for the state of the database as a hindrance.
@@ -15,10 +16,19 @@ use crate::{
 pub(crate) struct Stop {
     ending: Ending,
     line: String,
+    /// What the line is about; `None`: it is the end of the cycle, for this reason.
+    event: Option<Event>,
     hindrance: Hindrance,
-    /// What could not be done, where a call of git has failed: the beginning of the sentence.
+    /// The call of git that has failed, where it is one.
+    call: Option<Box<FailedCall>>,
+}
+
+/// A call of git that has failed.
+#[derive(Debug, Default, PartialEq)]
+struct FailedCall {
+    /// What could not be done: the beginning of the sentence.
     what: String,
-    /// What git has said on stderr, where a call of it has failed.
+    /// What git has said on stderr.
     said: String,
 }
 
@@ -48,9 +58,9 @@ impl Stop {
         Self {
             ending,
             line: why,
+            event: None,
             hindrance,
-            what: String::new(),
-            said: String::new(),
+            call: None,
         }
     }
 
@@ -73,7 +83,8 @@ impl Stop {
     ) -> Self {
         let why = why.to_string();
         Self {
-            line: event.line(&why),
+            line: event.line(&why).text,
+            event: Some(event),
             ..Self::new(Ending::Notice, kind, reason, why)
         }
     }
@@ -92,7 +103,8 @@ impl Stop {
         why: String,
     ) -> Self {
         Self {
-            line: event.line(said),
+            line: event.line(said).text,
+            event: Some(event),
             ..Self::new(Ending::Unreachable, kind, reason, why)
         }
     }
@@ -122,25 +134,24 @@ impl Stop {
     }
 
     /// With what git has said on stderr.
-    pub(crate) fn with_words(self, said: String) -> Self {
-        Self { said, ..self }
+    pub(crate) fn with_words(mut self, said: String) -> Self {
+        self.call.get_or_insert_default().said = said;
+        self
     }
 
     /// With what could not be done.
-    pub(crate) fn doing(self, what: &str) -> Self {
-        Self {
-            what: what.to_owned(),
-            ..self
-        }
+    pub(crate) fn doing(mut self, what: &str) -> Self {
+        self.call.get_or_insert_default().what = what.to_owned();
+        self
     }
 
     /// What could not be done; empty where it is not a call of git that has failed.
     pub(crate) fn what(&self) -> &str {
-        &self.what
+        self.call.as_ref().map_or("", |call| &call.what)
     }
 
     pub(crate) fn said(&self) -> &str {
-        &self.said
+        self.call.as_ref().map_or("", |call| &call.said)
     }
 
     /// The sentence.
@@ -174,9 +185,13 @@ impl Stop {
 
     /// Tells the agent. Returns what the report says.
     pub(crate) fn say(self) -> Hindrance {
+        let about = EventLine {
+            event: self.event.unwrap_or(Event::Notice),
+            text: self.line.clone(),
+        };
         say(&match self.ending {
-            Ending::Notice | Ending::Unseen => SyncMessage::Notice(self.line),
-            Ending::Unreachable => SyncMessage::Unreachable(self.line),
+            Ending::Notice | Ending::Unseen => SyncMessage::Notice(about),
+            Ending::Unreachable => SyncMessage::Unreachable(about),
             Ending::Refused | Ending::Moved => SyncMessage::Refused(self.line),
         });
         self.hindrance

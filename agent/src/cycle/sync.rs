@@ -134,8 +134,8 @@ pub(super) async fn sync(
             messages.push(SyncMessage::Reached);
         }
         SyncMessage::Output(text) => log::output(*number, &text),
-        SyncMessage::Committed(text) | SyncMessage::Pulled(text) | SyncMessage::Pushed(text) => {
-            log::line(*number, own::worded(text));
+        SyncMessage::Committed(line) | SyncMessage::Pulled(line) | SyncMessage::Pushed(line) => {
+            log::line(*number, own::of_sync(line));
         }
         SyncMessage::Step { name, millis } => {
             tracing::debug!(step = name, took = ?Duration::from_millis(millis), "git")
@@ -151,7 +151,7 @@ pub(super) async fn sync(
     drop(turn);
     let now = Instant::now();
     for line in told.hear(network, &messages, now) {
-        log::line(*number, own::worded(line));
+        log::line(*number, own::of_sync(line));
     }
     if end == CycleEnd::Complete && messages.contains(&SyncMessage::Done) {
         let times = SyncTimes {
@@ -161,7 +161,7 @@ pub(super) async fn sync(
         let pace = pace(services, subject, of_network);
         let result = told.ended(network, messages, times, pace);
         if let Some(notice) = told.take_notice() {
-            log::line(*number, own::worded(notice));
+            log::line(*number, own::of_sync(notice));
         }
         return CycleWork::of(&result, runner);
     }

@@ -16,7 +16,7 @@ use beadlock_core::audit::{self, Event as AuditEvent};
 use beadlock_core::database::Database;
 use beadlock_core::dialect::Record;
 use beadlock_core::dialect::beads::StartedAt;
-use beadlock_core::log_line::{Event, MARK, ORIGINAL_START};
+use beadlock_core::log_line::{Event, EventLine, MARK, ORIGINAL_START};
 use beadlock_core::zombie::Zombie;
 use beadlock_core::{Decision, Reason};
 
@@ -25,18 +25,12 @@ use crate::cycle_end::CycleEnd;
 
 /// A line with the beginning of its event.
 fn said(event: Event, rest: impl Display) -> Line {
-    Line::new(event, event.line(rest))
+    of_sync(event.line(rest))
 }
 
-/// A line whose words, made elsewhere, begin as those of its event.
-pub(crate) fn worded(words: impl Display) -> Line {
-    let words = words.to_string();
-    let (event, _) = Event::parse(&words);
-    debug_assert!(
-        event != Event::Output,
-        "no line of the agent begins like this: {words:?}"
-    );
-    Line::new(event, words)
+/// A line that a sync has to say.
+pub(crate) fn of_sync(EventLine { event, text }: EventLine) -> Line {
+    Line::new(event, text)
 }
 
 pub(crate) fn begun() -> Line {

@@ -12,7 +12,10 @@ use crate::{
     target::Target,
 };
 use beadlock_base::shell::{Part, to_type};
-use beadlock_base::{error::system_words, escape::escaped_path};
+use beadlock_base::{
+    error::system_words,
+    escape::{escaped_path, is_harmless},
+};
 
 mod likeness;
 
@@ -50,6 +53,8 @@ pub struct Database {
     pub(crate) at: PathBuf,
     lead: Lead,
     typed: PathBuf,
+    /// The path that `given` shows.
+    shown: PathBuf,
     inode: (u64, u64),
 }
 
@@ -78,6 +83,7 @@ impl Database {
             at,
             lead,
             typed: path.to_owned(),
+            shown: path.to_owned(),
         })
     }
 
@@ -95,6 +101,7 @@ impl Database {
         let again = Self::named(&self.at, &environment).and_then(Self::to_stay_with);
         Some(again.map(|found| Self {
             given: self.given.clone(),
+            shown: self.shown.clone(),
             ..found
         }))
     }
@@ -150,6 +157,7 @@ impl Database {
                 };
                 return Self::named(&dir, environment).map(|found| Self {
                     given: escaped_path(&shown),
+                    shown,
                     ..found
                 });
             }
@@ -172,6 +180,15 @@ impl Database {
             )),
             _ => Ok(self),
         }
+    }
+
+    /// The path by which it was named or found, where a line shows that path as it is and nobody takes a part of it for
+    /// an escape.
+    pub fn as_given(&self) -> Option<&Path> {
+        let is_plain =
+            |c: char| is_harmless(c) && !['\\', char::REPLACEMENT_CHARACTER].contains(&c);
+        let text = self.shown.to_str()?;
+        text.chars().all(is_plain).then_some(&self.shown)
     }
 
     /// The device and the inode of `dir`, as they were when it was found.

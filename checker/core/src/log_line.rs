@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -23,7 +23,8 @@ macro_rules! events {
     ($($(#[$doc:meta])* $Event:ident: $word:literal, $Level:ident, $beginning:literal;)*) => {
         /// What a line is about: one for each beginning of a line.
         #[expect(missing_docs, reason = "the beginning of a line says what it is about")]
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
         pub enum Event {
             $($(#[$doc])* $Event,)*
         }
@@ -166,8 +167,29 @@ impl Event {
     }
 
     /// Its line: the beginning, and what follows it.
-    pub fn line(self, rest: impl Display) -> String {
-        format!("{}{rest}", self.beginning())
+    pub fn line(self, rest: impl Display) -> EventLine {
+        EventLine {
+            event: self,
+            text: format!("{}{rest}", self.beginning()),
+        }
+    }
+}
+
+/// A line for the log, and what it is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EventLine {
+    /// What it is about.
+    pub event: Event,
+    /// The line. It begins as those of its event.
+    pub text: String,
+}
+
+impl EventLine {
+    /// The same line with more words at its end.
+    #[must_use]
+    pub fn with(mut self, more: &str) -> Self {
+        self.text += more;
+        self
     }
 }
 

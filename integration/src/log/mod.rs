@@ -22,7 +22,7 @@ mod window;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use beadlock_base::escape::escaped_path;
 use beadlock_core::agent_process::AgentProcess;
@@ -151,13 +151,10 @@ fn found(environment: &Environment) -> Result<LogInput, Error> {
     protocol::answers_for(None, environment).map_err(|error| error.of_code(Code::Io))?;
     let database = Database::find(&environment.of_database()).map_err(|error| not_found(&error))?;
     // The user's words for it, where they are the path itself and no redirect leads to another place.
-    let is_itself = database.named == database.dir
-        && !database.given.contains(['\\', char::REPLACEMENT_CHARACTER]);
-    let dir = if is_itself {
-        PathBuf::from(&database.given)
-    } else {
-        database.dir.clone()
-    };
+    let given = database
+        .as_given()
+        .filter(|_| database.named == database.dir);
+    let dir = given.unwrap_or(&database.dir).to_owned();
     match LogSource::with_older(&dir.join("daemon.log")) {
         Ok(source) => Ok((source, Some(protocol::of_database(database).part()))),
         Err(error) if error.code() == Code::NoTarget => {

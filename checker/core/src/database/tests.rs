@@ -217,3 +217,26 @@ fn own_names() {
         assert!(!is_own_name(OsStr::new(name)), "{name}");
     }
 }
+
+#[test]
+fn a_path_that_a_line_shows_as_it_is_is_given_back() {
+    let top = tempfile::tempdir().unwrap();
+    let environment = Environment {
+        cwd: top.path().to_owned(),
+        ..Environment::default()
+    };
+    for (name, is_plain) in [
+        (".beads", true),
+        ("a b", true),
+        ("a\\b", false),
+        ("a\nb", false),
+        ("a\u{fffd}b", false),
+    ] {
+        fs::create_dir(top.path().join(name)).unwrap();
+        let named = Database::named(Path::new(name), &environment).unwrap();
+        let given = is_plain.then_some(Path::new(name));
+        assert_eq!(named.as_given(), given, "{name:?}");
+    }
+    let found = Database::find(&environment).unwrap();
+    assert_eq!(found.as_given(), Some(Path::new(".beads")));
+}

@@ -1,7 +1,7 @@
 //! `[beads:]DIR`: a beads database. Sync daemons run cycles on it; its lock is valid for as long as its process lives.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use beadlock_core::Place;
 use beadlock_core::database::{self, Database, Directories, NoDatabase, Suggest};
@@ -71,12 +71,7 @@ pub fn target(database: Database) -> Target {
         dir, given, named, ..
     } = database.clone();
     // As the user knows it, where those words are the path itself.
-    let is_itself = !given.contains(['\\', char::REPLACEMENT_CHARACTER]);
-    let typed = if is_itself {
-        PathBuf::from(&given)
-    } else {
-        dir.clone()
-    };
+    let typed = database.as_given().unwrap_or(&dir).to_owned();
     let typed = if is_plain(&typed) {
         typed
     } else {
