@@ -2,6 +2,7 @@
 
 use std::{io, path::Path, time::Duration};
 
+use beadlock_base::escape::process_name;
 use beadlock_base::escape::{escaped, is_harmless};
 pub use beadlock_base::shell::{Part, quoted, to_type};
 use beadlock_base::{duration::shown, process::Liveness};
@@ -101,14 +102,6 @@ pub fn names(processes: &[GateHolder]) -> String {
     processes.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-pub fn process_name(pid: i32, command: &str) -> String {
-    if command.is_empty() {
-        format!("PID {pid}")
-    } else {
-        format!("PID {pid} ({})", escaped(command))
-    }
-}
-
 /// What it means that the fleet of a database is left out, for people and for the audit trail.
 pub fn fleet_waived(given: &str) -> String {
     format!("{given} has joined a fleet, and with --no-fleet only this machine keeps away")
@@ -117,16 +110,6 @@ pub fn fleet_waived(given: &str) -> String {
 /// The command that shows a process of this machine.
 pub fn see(pid: i64) -> String {
     to_type("ps -fp {}", &[Part::Pid(pid)])
-}
-
-/// A name in the title of a helper process: escaped, and short enough for two of them on a line of `ps`.
-pub fn in_title(name: &str) -> String {
-    const SHOWN: usize = 70;
-    let name = escaped(name).to_string();
-    match name.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
-        None => name,
-    }
 }
 
 /// `1 byte`, `2 bytes`.

@@ -55,6 +55,25 @@ pub fn is_harmless(c: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'))
 }
 
+/// A process for people: `PID 33 (sleep 60)`, `PID 33` without a command.
+pub fn process_name(pid: i32, command: &str) -> String {
+    if command.is_empty() {
+        format!("PID {pid}")
+    } else {
+        format!("PID {pid} ({})", escaped(command))
+    }
+}
+
+/// A name in the title of a helper process: escaped, and short enough for two of them on a line of `ps`.
+pub fn in_title(name: &str) -> String {
+    const SHOWN: usize = 70;
+    let name = escaped(name).to_string();
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
+        None => name,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

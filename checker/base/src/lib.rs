@@ -26,6 +26,7 @@ pub mod git;
 pub mod mounts;
 pub mod namespace;
 pub mod opened;
+pub mod poll;
 pub mod process;
 pub mod regular;
 pub mod secrets;

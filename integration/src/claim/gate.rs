@@ -13,9 +13,10 @@ use beadlock_core::gate::Gate;
 use nix::sys::eventfd::EventFd;
 
 use super::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
-use super::event::{bell, failed_to, wait_for};
+use super::event::{bell, failed_to};
 use crate::error::{Code, Error, Holder};
 use crate::{settings::wait::Deadline, words};
+use beadlock_base::poll::wait_for;
 
 /// Takes the gate of `dir`, waiting at most `drain` for a cycle that is running; `reach` is a path that leads there.
 /// `Ok(Err(why))`: there can be no gate here.

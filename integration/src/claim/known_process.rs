@@ -6,7 +6,7 @@ use std::time::Duration;
 use beadlock_base::beside::kind_of;
 use beadlock_core::helper_request;
 
-use super::event::wait_for;
+use beadlock_base::poll::wait_for;
 
 pub use beadlock_base::process::KnownProcess;
 

@@ -454,7 +454,7 @@ fn ways_to(lock: &dyn Watched) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::event::wait_for;
+    use beadlock_base::poll::wait_for;
     use beadlock_core::Options;
     use beadlock_core::dialect::beads;
     use beadlock_core::gate::Gate;

@@ -18,12 +18,13 @@ use beadlock_core::{
 };
 
 use super::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
-use super::event::{Events, wait_for};
+use super::event::Events;
 use super::{protocol::WaitOver, settling::Settling, target::Target};
 use crate::error::{Code, Error, Exit, Holder};
 use crate::settings::wait::{Backoff, Deadline, Wait};
 use crate::words;
 use crate::words::{Part, to_type};
+use beadlock_base::poll::wait_for;
 
 /// When to come back where the lock file could not be opened for the moment.
 const RETRY: Duration = Duration::from_secs(5);

@@ -13,11 +13,12 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
 use super::keeping::{Guard, LossReport};
+use super::loss::Loss;
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
-use super::{event::wait_for_each, loss::Loss};
 use crate::error::{End, Exit};
 use crate::{output::talk::Talk, settings::OnLoss, settings::wait::Deadline};
+use beadlock_base::poll::wait_for_each;
 
 /// How often the tree is looked at again while its end is waited for. The net only: the last process of the tree is our
 /// child by then, and its end reaches us as SIGCHLD.

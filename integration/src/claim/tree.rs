@@ -21,7 +21,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::{errno::Errno, unistd::Pid};
 
 use super::known_process::HelperKind;
-use crate::words::process_name;
+use beadlock_base::escape::process_name;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {

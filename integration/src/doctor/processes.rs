@@ -13,7 +13,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 use super::bench::{Bench, FILE, GATE};
 use super::results::{TrialFailure, TrialOutcome, after, ensure};
 use super::second::{LIMIT, SecondProcess, SecondReply, SecondRequest};
-use crate::claim::event::wait_for;
+use beadlock_base::poll::wait_for;
 
 /// For how long a process must stay blocked to count as blocked.
 const BLOCKED: Duration = Duration::from_millis(50);

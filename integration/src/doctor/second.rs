@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bench::{Bench, FILE, GATE, is_bench};
 use super::results::{TrialFailure, word};
-use crate::{claim::event::wait_for, words::of_no_process};
+use crate::words::of_no_process;
+use beadlock_base::poll::wait_for;
 
 /// How long a reply may take.
 pub const LIMIT: Duration = Duration::from_secs(2);

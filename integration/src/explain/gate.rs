@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
+use beadlock_base::escape::process_name;
 use beadlock_base::process::Stat;
 use beadlock_core::gates::{GateHolder, Gates, Role};
 use serde_json::{Value, json};
@@ -123,7 +124,7 @@ impl Shut {
                 format!("PID {} (for PID {daemon})", holder.pid)
             }
             Role::Orphan { .. } | Role::Left | Role::Other => {
-                words::process_name(holder.pid, &holder.command)
+                process_name(holder.pid, &holder.command)
             }
         };
         self.holders.iter().map(name).collect::<Vec<_>>().join(", ")

@@ -32,19 +32,27 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, read, setsid};
 use serde::{Deserialize, Serialize};
 
-use crate::claim::event::{failed_to, wait_for};
+use crate::claim::event::failed_to;
 use crate::claim::keeping::{Guard, Keeping};
 use crate::claim::leaving::{Enders, Leaving, Left, Why};
 use crate::claim::loss::{EndedWatch, Loss, WatchStart};
 use crate::claim::protocol::ProtocolKind;
 use crate::error::{Code, Error, Exit};
 use crate::{
-    claim::interactive_wait::InteractiveWait, claim::kernel_lock::KernelLock,
-    claim::known_process::KnownProcess, claim::known_process::LEASE_KEEPER,
-    claim::signals::Signals, claim::target::Target, claim::tree, output::envelope::Request,
-    output::talk::Talk, output::trail::Trail, protocol::exact, settings::environment::Environment,
-    settings::wait::Deadline, words::in_title,
+    claim::{
+        interactive_wait::InteractiveWait,
+        kernel_lock::KernelLock,
+        known_process::{KnownProcess, LEASE_KEEPER},
+        signals::Signals,
+        target::Target,
+        tree,
+    },
+    output::{envelope::Request, talk::Talk, trail::Trail},
+    protocol::exact,
+    settings::{environment::Environment, wait::Deadline},
 };
+use beadlock_base::escape::in_title;
+use beadlock_base::poll::wait_for;
 
 /// How long a keeper may take to let its caller go.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -51,7 +51,7 @@ use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::tree::{self, Tree};
-use crate::words::in_title;
+use beadlock_base::escape::in_title;
 use beside_command::{BesideCommand, begin};
 use pulse::{Came, Heard};
 use standstill::Standstill;

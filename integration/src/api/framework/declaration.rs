@@ -276,7 +276,8 @@ impl Drop for Acquiring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::{attendant::WaitControl, event::wait_for};
+    use crate::claim::attendant::WaitControl;
+    use beadlock_base::poll::wait_for;
 
     #[test]
     fn a_fork_s_copy_of_a_wait_does_not_wake_it() {

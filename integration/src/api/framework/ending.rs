@@ -15,9 +15,13 @@ use nix::unistd::getpgrp;
 use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::raw::WithRawSiginfo};
 
 use super::locks::{self, Ending, ReleaseOrder};
-use crate::claim::{event::wait_for, signals::Received, tree, tree::Tree};
+use crate::claim::{
+    signals::Received,
+    tree::{self, Tree},
+};
 use crate::error::{Code, Error};
 use crate::{settings::wait::Deadline, words::of_no_process};
+use beadlock_base::poll::wait_for;
 
 /// What ends the process with its locks released, unless it was ignored when the first lock was wanted.
 const HEARD: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];

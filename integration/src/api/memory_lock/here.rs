@@ -12,12 +12,12 @@ use beadlock_core::look::look;
 
 use crate::claim::attendant::{Stopped, Unattended, WaitControl};
 use crate::claim::{
-    event::wait_for, keeping::Keeping, lease::heartbeat::HeartbeatEvent, loss::Loss, nested,
-    patience,
+    keeping::Keeping, lease::heartbeat::HeartbeatEvent, loss::Loss, nested, patience,
 };
 use crate::claim::{release::release, target::Target};
 use crate::error::{Code, Error};
 use crate::settings::wait::{Deadline, Wait};
+use beadlock_base::poll::wait_for;
 
 /// How often it is looked whether another thread has done.
 const SHORTLY: Duration = Duration::from_millis(5);

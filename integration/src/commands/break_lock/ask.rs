@@ -12,10 +12,11 @@ use beadlock_core::look::{Look, first_bytes};
 use nix::errno::Errno;
 
 use crate::claim::attendant::{Stopped, WaitControl};
-use crate::claim::{event::wait_for, target::Target};
+use crate::claim::target::Target;
 use crate::error::{Code, Error};
 use crate::output::{Common, talk::Talk};
 use crate::words::{kind_words, to_type};
+use beadlock_base::poll::wait_for;
 
 /// How many bytes of a file are shown.
 const SHOWN: usize = 200;

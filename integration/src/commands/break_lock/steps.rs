@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use beadlock_base::escape::process_name;
 use beadlock_base::{
     escape::{escaped, escaped_path},
     filesystem::FileKind,
@@ -27,8 +28,8 @@ use crate::claim::attendant::{Stopped, WaitControl, Waited};
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::protocol::ProtocolKind;
 use crate::claim::{
-    event::wait_for, gate, kernel_lock::WithoutRecord, nested, patience::not_seen,
-    settling::WRITING, signals::Signals, target::Target,
+    gate, kernel_lock::WithoutRecord, nested, patience::not_seen, settling::WRITING,
+    signals::Signals, target::Target,
 };
 use crate::cli::targets::refuse_options;
 use crate::error::{Code, Error};
@@ -38,6 +39,7 @@ use crate::output::{Common, talk::Talk, trail::Breakage};
 use crate::protocol::{Acceptance, resolve};
 use crate::settings::{self, environment::Environment, wait::Deadline};
 use crate::words::{self, Part, kind_words, to_type};
+use beadlock_base::poll::wait_for;
 
 /// For how long the gate is waited for, and a lock that is being written.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -390,7 +392,7 @@ impl Breaking<'_> {
             .as_ref()
             .and_then(|record| i32::try_from(record.pid()).ok());
         if let Some(pid) = pid.filter(|_| words::is_local_and_alive(look)) {
-            let name = words::process_name(pid, &process::command_line(pid).unwrap_or_default());
+            let name = process_name(pid, &process::command_line(pid).unwrap_or_default());
             let see = to_type("ps -fp {}", &[Part::Pid(pid.into())]);
             talk.warn(&format!(
                 "{name} still runs, perhaps as if it had the lock; to see it: {see}"

@@ -11,11 +11,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::claim::attendant::Stopped;
-use crate::claim::{event::wait_for, signals::Signals};
+use crate::claim::signals::Signals;
 use crate::error::{End, Error, Replaced};
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::{environment::Environment, fleet::places};
 use crate::words::millis;
+use beadlock_base::poll::wait_for;
 
 const EXAMPLES: &str = "\
 Examples:

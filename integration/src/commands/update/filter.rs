@@ -17,8 +17,10 @@ use nix::sys::signal::Signal;
 use crate::claim::command::{Child, Command, Inheritance, has_terminal};
 use crate::claim::tree::{self, Ending, Tree};
 use crate::claim::{
-    attendant::Stopped, event::wait_for, loss::Loss, loss::Watch, loss::WatchStart,
-    signals::Signals, supervise::Came, supervise::Running,
+    attendant::Stopped,
+    loss::{Loss, Watch, WatchStart},
+    signals::Signals,
+    supervise::{Came, Running},
 };
 use crate::error::{Code, Error, Exit};
 use crate::files::json::{Check, Spilled};
@@ -26,6 +28,7 @@ use crate::protocol::file::{FileLock, nested};
 use crate::run::watchdog::{self, EndTree, KnownCommand, Watchdog};
 use crate::settings::{OnLoss, environment::Environment, wait::Deadline};
 use crate::{output::talk::Talk, words};
+use beadlock_base::poll::wait_for;
 
 /// The longest pause between two looks.
 const NET: Duration = Duration::from_secs(5);

@@ -14,9 +14,14 @@ use super::{nested, own::Registered, refused, target::FileTarget};
 use crate::claim::attendant::{NOTICE_AFTER, Stopped, TICK, Unattended, WaitControl, Waited};
 use crate::settings::wait::{Deadline, Wait};
 use crate::{
-    claim::asking::Asking, claim::event::wait_for, claim::loss, claim::loss::Loss, error::Error,
+    claim::{
+        asking::Asking,
+        loss::{self, Loss},
+    },
+    error::Error,
     settings::environment::Environment,
 };
+use beadlock_base::poll::wait_for;
 
 #[cfg(doc)]
 use crate::error::Code;

@@ -14,9 +14,10 @@ use super::{kernel::record_of, look, nested, refused::names, target::FileTarget}
 use crate::claim::kernel_lock::KernelRelease;
 use crate::error::{Code, Error};
 use crate::{
-    claim::event::wait_for, claim::known_process::HelperKind, claim::nested::NESTED,
-    observe::Notice, observe::Observer,
+    claim::{known_process::HelperKind, nested::NESTED},
+    observe::{Notice, Observer},
 };
+use beadlock_base::poll::wait_for;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -35,8 +35,8 @@ impl Watched for FileLock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::event::wait_for;
     use crate::claim::loss::{Watch, WatchStart};
+    use beadlock_base::poll::wait_for;
     use std::process::Command;
     use std::time::{Duration, Instant};
 

@@ -7,7 +7,8 @@ use beadlock_core::{dialect::beads::Record, zombie::Zombie};
 
 use super::situation::{self, Asked, Here, Inside, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, in_container};
-use crate::words::{Part, process_name, to_type};
+use crate::words::{Part, to_type};
+use beadlock_base::escape::process_name;
 
 /// A record, and what the machine answers about its process.
 pub(super) struct Inquiry<'a> {

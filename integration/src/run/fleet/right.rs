@@ -10,12 +10,12 @@ use beadlock_fleet::{FleetAgent, Mark, Name, Refusal, Who, mark};
 use super::watch::{FleetSession, FleetWatch};
 use super::{Joined, failed_to_watch};
 use crate::claim::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
-use crate::claim::event::wait_for;
 use crate::claim::keeping::FleetGuard;
 use crate::error::{Code, Error};
 use crate::output::trail::Trail;
 use crate::settings::wait::Deadline;
 use crate::words::to_type;
+use beadlock_base::poll::wait_for;
 
 /// So long etcd has to answer, and the right to come.
 const TO_COME: Duration = Duration::from_secs(10);

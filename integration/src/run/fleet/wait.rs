@@ -7,10 +7,10 @@ use beadlock_core::facts;
 use beadlock_fleet::{AgentSeen, ClaimState, ClaimValue, FleetClaim, HeldClaim, Name};
 
 use crate::claim::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
-use crate::claim::event::wait_for;
 use crate::error::{Code, Error};
 use crate::settings::wait::{Deadline, Wait};
 use crate::words::{counted, shown_age, to_type};
+use beadlock_base::poll::wait_for;
 
 /// With `--no-wait` etcd has this long to answer: that is not a wait for a holder.
 const TO_ANSWER: Duration = Duration::from_secs(2);

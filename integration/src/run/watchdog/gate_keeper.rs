@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::beside_command::{BesideCommand, begin};
 use super::{pulse::Heard, wait_for_parent};
 use crate::claim::known_process::wait_for_end;
-use crate::words::in_title;
+use beadlock_base::escape::in_title;
 
 /// What it is called in a list of processes.
 const NAME: &CStr = c"beadlock-gate";

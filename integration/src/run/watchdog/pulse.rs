@@ -10,8 +10,8 @@ use beadlock_base::deadline::{BootTimer, Demand, WorkDeadline};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::{errno::Errno, unistd::read};
 
-use crate::claim::event::wait_for_each;
 use crate::claim::lease::HearHeartbeats;
+use beadlock_base::poll::wait_for_each;
 
 /// A message: what it is about, and two points of [`boottime`] in nanoseconds. One write of so few bytes is never torn.
 const LENGTH: usize = 24;

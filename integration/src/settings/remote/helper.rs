@@ -18,7 +18,7 @@ use beadlock_core::place::Names;
 use nix::{sys::prctl::set_pdeathsig, sys::signal::Signal};
 
 use super::Lookup;
-use crate::words::in_title;
+use beadlock_base::escape::in_title;
 
 /// How long one that was killed may take to end, before it is left behind.
 const END: Duration = Duration::from_millis(100);
