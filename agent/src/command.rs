@@ -11,7 +11,7 @@ use beadlock_base::beside::Helpers;
 use beadlock_base::children::{OwnChild, starting};
 use beadlock_base::process::{self, Stat, environment_has};
 use beadlock_base::sys;
-use beadlock_core::runner::{Ended, Order};
+use beadlock_supervise::runner::{Ended, Order};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use beadlock_base::duration::shown;
 use beadlock_core::GateLoss;
 use beadlock_core::log_line::Event;
-use beadlock_core::runner::Ended;
+use beadlock_supervise::runner::Ended;
 use nix::sys::signal::Signal;
 
 /// How a command ended, in the log's words.

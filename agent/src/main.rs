@@ -5,7 +5,7 @@
 use std::{ffi::OsString, process::ExitCode};
 
 use beadlock_base::beside;
-use beadlock_core::runner;
+use beadlock_supervise::runner;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();

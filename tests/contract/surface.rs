@@ -116,6 +116,7 @@ fn names_of_variables() {
     for folder in [
         "checker/base/src",
         "checker/core/src",
+        "checker/supervise/src",
         "integration/src",
         "integration/fleet/src",
         "agent/src",

@@ -414,7 +414,7 @@ fn stopping_waits_longer_than_a_cycle_may_take() {
             .expect("TimeoutStopSec");
         let stop = beadlock_base::duration::parse(stop).expect("a duration");
         assert!(
-            stop > cycle + beadlock_core::runner::GRACE,
+            stop > cycle + beadlock_supervise::runner::GRACE,
             "{unit}: {stop:?}, {cycle:?}"
         );
     }

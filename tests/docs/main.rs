@@ -66,6 +66,7 @@ fn the_lines_that_troubleshooting_explains_are_really_written() {
     for folder in [
         "checker/base/src",
         "checker/core/src",
+        "checker/supervise/src",
         "integration/src",
         "agent/src",
         "agent/git/src",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use beadlock_base::deadline::{DeadlineSender, WorkDeadline};
 use beadlock_base::{deadline::boottime, process::Stat, sys};
-use beadlock_core::runner;
+use beadlock_supervise::runner;
 use beadlock_tests::{
     PATIENCE, Running, Scene, become_subreaper, binaries, lives, root, skip, tool, until,
 };

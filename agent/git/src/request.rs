@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use beadlock_base::beside;
 use beadlock_base::sys;
-use beadlock_core::runner;
 use serde::{Deserialize, Serialize};
 
 use crate::{GitReason, KnownRepository, LookedIndex, Stop, Upkeep};
@@ -104,7 +104,7 @@ impl SyncRequest {
     /// which it reads [`Self::text`].
     pub fn command(&self, pipe: BorrowedFd<'_>) -> Vec<OsString> {
         let mut command = vec![
-            runner::THIS.into(),
+            beside::THIS.into(),
             ARGUMENT.into(),
             pipe.as_raw_fd().to_string().into(),
             self.dir.clone().into(),
@@ -213,7 +213,7 @@ mod tests {
             let command = request.command(reader.as_fd());
             assert_eq!(
                 command[..2],
-                [OsString::from(runner::THIS), ARGUMENT.into()]
+                [OsString::from(beside::THIS), ARGUMENT.into()]
             );
             writer.write_all(&request.text()).unwrap();
             drop(writer);

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use beadlock_base::{children::starting, sys};
-use beadlock_core::runner;
 use beadlock_git::{SyncRequest, Upkeep};
+use beadlock_supervise::runner;
 use beadlock_trust::Owners;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;

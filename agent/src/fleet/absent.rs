@@ -4,7 +4,7 @@ use std::future::pending;
 use std::io;
 
 use beadlock_base::opened::OpenDirectory;
-use beadlock_core::runner::RunnerDeadline;
+use beadlock_supervise::runner::RunnerDeadline;
 
 use super::{FleetStatus, FleetUpdate, FleetVariables, NotEntered};
 

@@ -12,10 +12,10 @@ use beadlock_base::deadline::{DeadlineSender, WorkDeadline};
 use beadlock_base::{deadline::boottime, error::system_words, opened::OpenDirectory};
 use beadlock_core::Skip;
 use beadlock_core::decision::{FleetDoubt, NotChecked};
-use beadlock_core::runner::{GRACE, RunnerDeadline};
 use beadlock_fleet::{
     Config, Deadlines, FleetAgent, Mark, Name, Permit, Places, Refusal, Standing, Who, mark,
 };
+use beadlock_supervise::runner::{GRACE, RunnerDeadline};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
 use crate::agent::{OfAgent, fresh_scene};
+use beadlock_base::beside::RUNNER as ARGUMENT;
 use beadlock_base::sys::{Flock, flock};
-use beadlock_core::runner::ARGUMENT;
 use beadlock_testkit::{PATIENCE, Running, children, lives, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getsid};

@@ -34,7 +34,6 @@ pub mod place;
 pub mod read;
 pub mod redirect;
 pub mod refresh;
-pub mod runner;
 pub mod take;
 pub mod target;
 pub mod unread;

@@ -11,14 +11,19 @@ use beadlock_core::take::{Held, Release};
 use crate::claim::attendant::{Stopped, Unattended, WaitControl};
 use crate::claim::loss::{self, Loss};
 use crate::claim::{
-    asking::Asking, command::holder_name, draft::RecordDraft, nested, release::release,
-    request::ClaimRequest, request::LockDraft, target::Target,
+    asking::Asking,
+    draft::RecordDraft,
+    nested,
+    release::release,
+    request::{ClaimRequest, LockDraft},
+    target::Target,
 };
 #[cfg(any(doc, test))]
 use crate::error::Code;
 use crate::error::Error;
 use crate::protocol::{Acceptance, directory, resolve};
 use crate::settings::{check_holder, environment::Environment, labels::Labels, wait::Wait};
+use beadlock_supervise::command::holder_name;
 
 /// A claim to be made: on what, under which name, how patiently.
 #[derive(Debug, Clone)]

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use beadlock_base::{error::system_words, escape::escaped};
 
-use super::command::{CommandError, NotExecutable};
 use super::{attendant::Stopped, event::failed_to};
 use crate::error::{Code, Error, Exit};
+use beadlock_supervise::command::{CommandError, NotExecutable};
 
 impl Error {
     /// Signals cannot be read from a descriptor.

@@ -7,9 +7,10 @@ use beadlock_base::error::Error as CheckerError;
 use nix::sys::signal::Signal;
 
 use super::keeping::{Guard, first_lost};
-use super::{loss::Loss, signals::Signals, tree};
+use super::loss::Loss;
 use crate::error::{Code, Error, Exit};
 use crate::observe::{Notice, Observer, Stopped, WaitControl, Waited};
+use beadlock_supervise::{signals::Signals, tree};
 
 /// Looks after the wait: tells the observer, hears signals, and notices the end of the process that is to be.
 #[derive(Debug)]

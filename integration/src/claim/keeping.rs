@@ -7,9 +7,10 @@ use std::{fmt, path::Path, time::Duration};
 use beadlock_core::{gate_loss::GateWatch, take::Held};
 
 use super::lease::heartbeat::{HeartbeatEvent, Heartbeats};
-use super::lease::{FAILURES_IN_A_ROW, HearHeartbeats, Limits};
+use super::lease::{FAILURES_IN_A_ROW, Limits};
 use super::loss::{self, EndedWatch, Loss, Watch, WatchStart, Watched};
 use crate::{error::Error, observe::Notice, output::trail::Trail};
+use beadlock_supervise::watchdog::HearHeartbeats;
 
 #[derive(Debug)]
 pub enum Keeping {

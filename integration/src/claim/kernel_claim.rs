@@ -10,13 +10,18 @@ use super::attendant::{Stopped, WaitControl};
 use super::kernel_lock::{KernelLock, WithoutRecord};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::{
-    keeping::Guard, leaving::Why, loss::Loss, nested::HELD_IDS, nested::ids_with,
-    request::ClaimRequest, signals::Signals, target::Target,
+    keeping::Guard,
+    leaving::Why,
+    loss::Loss,
+    nested::{HELD_IDS, ids_with},
+    request::ClaimRequest,
+    target::Target,
 };
 use crate::{
     error::Error, observe::Notice, output::trail::Trail, settings::environment::Environment,
     settings::wait::Wait,
 };
+use beadlock_supervise::signals::Signals;
 
 #[derive(Debug)]
 pub struct KernelClaim<'a> {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use beadlock_core::audit::Outcome;
 use beadlock_core::take::{Held, Release, Whereabouts};
 
-use super::{attendant::WaitControl, loss::Loss, release::release, target::Target, tree::Ending};
+use super::{attendant::WaitControl, loss::Loss, release::release, target::Target};
 use crate::{error::Error, observe::Notice, output::trail::Trail};
+use beadlock_supervise::tree::Ending;
 
 pub struct Leaving<'a> {
     pub target: &'a Target,

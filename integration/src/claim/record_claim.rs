@@ -11,13 +11,12 @@ use super::keeping::{Guard, Keeping};
 use super::leaving::{Enders, Leaving, Left, Why};
 use super::loss::{Loss, Watch, WatchStart};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
-use super::{
-    lease::HearHeartbeats, nested, request::ClaimRequest, signals::Signals, target::Target,
-};
+use super::{nested, request::ClaimRequest, target::Target};
 use crate::{
     error::Error, observe::Notice, observe::Reach, output::trail::Trail,
     settings::environment::Environment, settings::wait::Wait,
 };
+use beadlock_supervise::{signals::Signals, watchdog::HearHeartbeats};
 
 pub struct RecordClaim<'a> {
     request: ClaimRequest,

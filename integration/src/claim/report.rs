@@ -10,10 +10,10 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::unistd::{AccessFlags, faccessat};
 use serde_json::{Value, json};
 
-use super::tree::Ending;
 use crate::error::Error;
 use crate::output::Common;
 use crate::words::millis;
+use beadlock_supervise::tree::Ending;
 
 /// What is known so far; null is what never came to pass.
 #[derive(Debug, Default)]

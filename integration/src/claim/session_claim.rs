@@ -5,9 +5,11 @@ use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 use super::attendant::{Stopped, WaitControl};
 use beadlock_base::deadline::WorkDeadline;
 
-use super::lease::{HearHeartbeats, Limits};
-use super::{keeping::Guard, leaving::Why, loss::Loss, signals::Signals, target::Target};
+use super::lease::Limits;
+use super::{keeping::Guard, leaving::Why, loss::Loss, target::Target};
 use crate::{error::Error, observe::Claimed, settings::wait::Wait};
+use beadlock_supervise::signals::Signals;
+use beadlock_supervise::watchdog::HearHeartbeats;
 
 /// One claim of a session. The session calls these in the order in which they stand here; of several claims each is
 /// kept up before the next one is obtained.

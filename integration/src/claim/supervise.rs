@@ -14,11 +14,11 @@ use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
 use super::keeping::{Guard, LossReport};
 use super::loss::Loss;
-use super::signals::{Received, Signals};
-use super::tree::{self, Ending, Tree};
 use crate::error::{End, Exit};
 use crate::{output::talk::Talk, settings::OnLoss, settings::wait::Deadline};
 use beadlock_base::poll::wait_for_each;
+use beadlock_supervise::signals::{Received, Signals};
+use beadlock_supervise::tree::{self, Ending, Tree};
 
 /// How often the tree is looked at again while its end is waited for. The net only: the last process of the tree is our
 /// child by then, and its end reaches us as SIGCHLD.

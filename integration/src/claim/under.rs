@@ -5,7 +5,8 @@ use std::{ffi::OsString, time::Duration};
 use beadlock_base::process::{StartEnvironment, Stat};
 
 use super::nested::{HELD_IDS, NESTED};
-use super::{target::Target, tree};
+use super::target::Target;
+use beadlock_supervise::tree;
 
 /// By what names the environment of a process tells that it works under a claim.
 #[derive(Debug, Clone)]

@@ -18,11 +18,11 @@ use crate::output::{
     Common, answers::conclude, answers::not_written, envelope::Request, talk::print,
 };
 use crate::run::lease_keeper::LeaseKeeperRequest;
-use crate::run::watchdog::{GateKeeperHelper, WatchdogHelper};
 use crate::settings::{
     self, common_unresolved, environment::Environment, environment::boolean, remote::Lookup,
 };
 use crate::{agent, doctor, list, log, protocol::LookOptions, top};
+use beadlock_supervise::watchdog::{GateKeeperHelper, WatchdogHelper};
 
 /// The helper processes that this program can be.
 const HELPERS: [Kind; 5] = [

@@ -7,12 +7,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::write::STDIN;
-use crate::claim::{attendant::Stopped, signals::Signals};
+use crate::claim::attendant::Stopped;
 use crate::cli::targets::file::{Checked, OnFile};
 use crate::error::{End, Error, Replaced};
 use crate::files::{append::Lines, append::append as append_lines, entry::Entry, json::Format};
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::environment::Environment;
+use beadlock_supervise::signals::Signals;
 
 const HELP: &str = "\
 The lines are read to their end and checked before the lock is waited for; the default format is jsonl, whatever \

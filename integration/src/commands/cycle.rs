@@ -2,7 +2,7 @@
 //! (docs/design.md#the-gate).
 //!
 //! The gate is taken without waiting. While the command runs two processes hold it: this one, and a small
-//! [gate keeper](crate::run::watchdog) that waits for the command's end, so that a kill of either leaves it shut.
+//! [gate keeper](beadlock_supervise::watchdog) that waits for the command's end, so that a kill of either leaves it shut.
 //! The command inherits the gate as well, so that a kill of both leaves it shut for as long as the command works. At a
 //! regular end the gate is let go for every copy: what the command leaves behind keeps nothing.
 
@@ -30,8 +30,13 @@ use serde_json::Value;
 use crate::claim::fleet::waive;
 use crate::claim::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
 use crate::claim::{
-    attendant::Stopped, attendant::WaitControl, command::Command, keeping::Guard, leaving::Why,
-    loss::Loss, nested, report::Report, signals::Signals, target::Target,
+    attendant::{Stopped, WaitControl},
+    keeping::Guard,
+    leaving::Why,
+    loss::Loss,
+    nested,
+    report::Report,
+    target::Target,
 };
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
@@ -41,10 +46,11 @@ use crate::protocol::named_claim::{anew, refuse_lost};
 use crate::protocol::{Acceptance, resolve};
 #[cfg(feature = "fleet")]
 use crate::run::fleet::Joined;
-use crate::run::watchdog::{GateKeeper, KnownCommand};
 use crate::run::{session::Finished, session::Session};
 use crate::settings::{self, OnLoss, environment::Environment};
 use crate::words::{self, to_type};
+use beadlock_supervise::watchdog::{GateKeeper, KnownCommand};
+use beadlock_supervise::{command::Command, signals::Signals};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,8 +9,9 @@ use beadlock_base::{beside::Helpers, duration};
 use clap::Args;
 
 use crate::claim::{
-    attendant::Stopped, command::Command, report, report::Report, request::ClaimRequest,
-    signals::Signals,
+    attendant::Stopped,
+    report::{self, Report},
+    request::ClaimRequest,
 };
 use crate::cli::targets::{self, Claimer, HoldOnlyArgs, refuse_report, targets_of_claim};
 use crate::error::{End, Error};
@@ -21,6 +22,7 @@ use crate::output::{
 use crate::protocol::named_claim::{anew, refuse_lost};
 use crate::run::{session::Finished, session::Session, steps::Steps};
 use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
+use beadlock_supervise::{command::Command, signals::Signals};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,7 +9,7 @@ use beadlock_core::dialect::file::LockId;
 use clap::Args;
 use serde_json::Value;
 
-use crate::claim::{attendant::Stopped, command::Command, signals::Signals};
+use crate::claim::attendant::Stopped;
 use crate::cli::targets::file::{Backups, Checked, OnFile, tell};
 use crate::error::{Code, End, Error, Replaced};
 use crate::files::{
@@ -18,6 +18,7 @@ use crate::files::{
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::protocol::{file::nested, file::open::LockFile};
 use crate::settings::{self, either, environment::Environment};
+use beadlock_supervise::{command::Command, signals::Signals};
 use filter::{Filter, Input};
 
 /// The default of `--filter-timeout`.

@@ -13,13 +13,14 @@ use serde_json::{Value, json};
 use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::protocol::ProtocolKind;
-use crate::claim::{fleet::has_joined, gate, patience::Patience, signals::Signals, target::Target};
+use crate::claim::{fleet::has_joined, gate, patience::Patience, target::Target};
 use crate::cli::targets::LookArgs;
 use crate::error::{End, Error, Replaced};
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::protocol::{Acceptance, resolve};
 use crate::settings::{audit, either, environment::Environment, wait::Wait};
 use crate::{ground::Ground, words};
+use beadlock_supervise::signals::Signals;
 
 /// How to see what is claimed in the fleet.
 const STATUS: &str = "beadlock fleet status";

@@ -39,20 +39,18 @@ use crate::claim::loss::{EndedWatch, Loss, WatchStart};
 use crate::claim::protocol::ProtocolKind;
 use crate::error::{Code, Error, Exit};
 use crate::{
-    claim::{
-        interactive_wait::InteractiveWait,
-        kernel_lock::KernelLock,
-        known_process::{KnownProcess, LEASE_KEEPER},
-        signals::Signals,
-        target::Target,
-        tree,
-    },
+    claim::{interactive_wait::InteractiveWait, kernel_lock::KernelLock, target::Target},
     output::{envelope::Request, talk::Talk, trail::Trail},
     protocol::exact,
     settings::{environment::Environment, wait::Deadline},
 };
 use beadlock_base::escape::in_title;
 use beadlock_base::poll::wait_for;
+use beadlock_supervise::{
+    known_process::{KnownProcess, LEASE_KEEPER},
+    signals::Signals,
+    tree,
+};
 
 /// How long a keeper may take to let its caller go.
 const PATIENCE: Duration = Duration::from_secs(10);

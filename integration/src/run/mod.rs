@@ -6,6 +6,5 @@ pub mod fleet;
 pub mod lease_keeper;
 pub mod session;
 pub mod steps;
-pub mod watchdog;
 
 pub use crate::settings::remote::Lookup;

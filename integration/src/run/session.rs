@@ -16,19 +16,21 @@ use beadlock_core::{audit::Outcome, facts::random_id};
 mod claims;
 
 use super::steps::Steps;
-use super::watchdog::{self, EndTree, KnownCommand, Watchdog};
 use crate::claim::attendant::{Stopped, WaitControl};
-use crate::claim::command::{Child, Command, Inheritance, has_terminal};
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::session_claim::{CommandProcess, SessionClaim, Watchfulness};
 use crate::claim::supervise::{Ended, Running};
-use crate::claim::tree::{self, Ending, Tree};
 use crate::error::{End, Error, Exit};
 use crate::{
-    claim::event::failed_to, claim::keeping::first_lost, claim::leaving::Why, claim::loss::Loss,
-    claim::report::Report, claim::signals::Signals, observe::Claimed, observe::Notice,
-    observe::Observer, output::talk::Talk, settings::OnLoss, settings::environment::Environment,
+    claim::{event::failed_to, keeping::first_lost, leaving::Why, loss::Loss, report::Report},
+    observe::{Claimed, Notice, Observer},
+    output::talk::Talk,
+    settings::{OnLoss, environment::Environment},
 };
+use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
+use beadlock_supervise::signals::Signals;
+use beadlock_supervise::tree::{self, Ending, Tree};
+use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog};
 use claims::{describe, guards, late_variables, none_is_claimed, variables_of};
 
 #[derive(Debug)]

@@ -9,10 +9,11 @@ use std::process::{Command, Stdio};
 use std::{ffi::OsString, os::unix::process::CommandExt};
 
 use beadlock_base::regular::{self, Links};
-use beadlock_core::{facts::random_id, runner::for_shell};
+use beadlock_core::facts::random_id;
+use beadlock_supervise::runner::for_shell;
 
-use super::watchdog;
 use crate::settings::environment::Environment;
+use beadlock_supervise::watchdog;
 
 /// The variable that names the file for the step that has failed.
 pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";

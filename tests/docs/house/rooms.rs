@@ -14,7 +14,16 @@ pub struct House {
     pub exceptions: &'static [(&'static str, &'static str)],
 }
 
-pub const HOUSES: &[House] = &[BASE, CORE, RECORDS, INTEGRATION, FLEET, AGENT, TRUST];
+pub const HOUSES: &[House] = &[
+    BASE,
+    CORE,
+    SUPERVISE,
+    RECORDS,
+    INTEGRATION,
+    FLEET,
+    AGENT,
+    TRUST,
+];
 
 const BASE: House = House {
     name: "checker/base",
@@ -46,7 +55,7 @@ const CORE: House = House {
         &["check"],
         &["take"],
         &["look", "redirect"],
-        &["database", "options", "outputs", "runner"],
+        &["database", "options", "outputs"],
         &["target"],
         &[
             "agent_process",
@@ -69,6 +78,17 @@ const CORE: House = House {
         &["helper_request", "unread"],
         &["dialect", "obstacle"],
         &["log_line", "verdict"],
+    ],
+    exceptions: &[],
+};
+
+const SUPERVISE: House = House {
+    name: "checker/supervise",
+    order: &[
+        &["lib"],
+        &["command", "watchdog"],
+        &["tree"],
+        &["known_process", "runner", "signals"],
     ],
     exceptions: &[],
 };

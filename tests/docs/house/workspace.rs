@@ -8,9 +8,10 @@ use beadlock_tests::skip::checkout;
 use super::lexer::Source;
 
 /// The directories of the crates.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "checker/base",
     "checker/core",
+    "checker/supervise",
     "checker/records",
     "integration",
     "integration/fleet",

@@ -22,6 +22,7 @@ pub fn literals() -> Vec<Literal> {
     for room in [
         "checker/base/src",
         "checker/core/src",
+        "checker/supervise/src",
         "agent/src",
         "agent/git/src",
         "agent/trust/src",

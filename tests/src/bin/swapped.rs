@@ -23,7 +23,7 @@ use beadlock_base::beside::{self, Helpers};
 use beadlock_base::opened::OpenDirectory;
 use beadlock_checker::{Cycle, Entered, Options};
 use beadlock_core::gate::Gate;
-use beadlock_core::runner::{self, Ended, Order};
+use beadlock_supervise::runner::{self, Ended, Order};
 use beadlock_trust::{Sticky, Trusted};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 

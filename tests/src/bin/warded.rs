@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use beadlock::run::watchdog::{self, EndTree, KnownCommand, Watchdog, WatchdogHelper};
 use beadlock_base::beside::{self, Kind};
 use beadlock_base::deadline::WorkDeadline;
 use beadlock_base::sys::{Spawn, fork_waiting};
+use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog, WatchdogHelper};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;

@@ -6,9 +6,9 @@ use beadlock_core::audit::{Audit, Author, Entry};
 use beadlock_core::database::Environment;
 use beadlock_core::decision::{NotChanged, NotChecked};
 use beadlock_core::dialect::{Rejected, beads};
-use beadlock_core::runner::Ended;
 use beadlock_core::unread::Unread;
 use beadlock_core::{Proceed, Removed, Skip, Watched};
+use beadlock_supervise::runner::Ended;
 use tokio::time::Instant;
 
 /// One of each kind of line that the agent can write.

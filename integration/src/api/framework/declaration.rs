@@ -10,10 +10,11 @@ use beadlock_core::dialect::beads::holder_name_is_fit;
 
 use super::locks::{self, Bell, Ending, LockAttendant, ReleaseOrder, Terms};
 use super::{dir::Directory, ending, guard::CommandGuard};
-use crate::claim::{attendant::Stopped, command::holder_name};
+use crate::claim::attendant::Stopped;
 use crate::settings::labels::Labels;
 use crate::settings::{environment::Environment, wait::Wait};
 use crate::{api::hold::Hold, error::Error, protocol::lock_at, words::of_no_process};
+use beadlock_supervise::command::holder_name;
 
 /// The lock of a command: of which tool, under which name, how patiently, and what happens at its end.
 ///

@@ -15,13 +15,13 @@ use nix::unistd::getpgrp;
 use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::raw::WithRawSiginfo};
 
 use super::locks::{self, Ending, ReleaseOrder};
-use crate::claim::{
-    signals::Received,
-    tree::{self, Tree},
-};
 use crate::error::{Code, Error};
 use crate::{settings::wait::Deadline, words::of_no_process};
 use beadlock_base::poll::wait_for;
+use beadlock_supervise::{
+    signals::Received,
+    tree::{self, Tree},
+};
 
 /// What ends the process with its locks released, unless it was ignored when the first lock was wanted.
 const HEARD: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];

@@ -16,7 +16,8 @@ use nix::sys::signal::Signal;
 
 use crate::claim::attendant::{Stopped, WaitControl};
 use crate::error::{Code, Error};
-use crate::{api::hold::Claim, claim::tree::Tree, settings::wait::Deadline};
+use crate::{api::hold::Claim, settings::wait::Deadline};
+use beadlock_supervise::tree::Tree;
 
 /// What comes first when a signal ends the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,12 +20,13 @@ use beadlock_core::facts;
 use beadlock_core::take::{Heartbeat, Held};
 use nix::sys::eventfd::EventFd;
 
-use super::{HearHeartbeats, Limits};
+use super::Limits;
 use crate::claim::event::{bell, failed_to};
 use crate::claim::loss::{self, CONFIRM, EndedWatch, Loss, WatchStart, WatchState};
 use crate::error::Error;
 use beadlock_base::deadline::BootTimer;
 use beadlock_base::poll::wait_for;
+use beadlock_supervise::watchdog::HearHeartbeats;
 
 const PREPARE: &str = "prepare the heartbeats";
 /// For how long the gate is waited for, at most.

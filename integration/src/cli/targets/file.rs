@@ -22,11 +22,14 @@ use crate::protocol::file::{FileLock, FileTarget, blocked, note, record, take};
 use crate::settings::{audit, either};
 use crate::words::{Part, millis, to_type};
 use crate::{
-    claim::kernel_lock::KernelLock, claim::leaving::Why, claim::signals::Signals, files::Schema,
-    files::json::Format, observe::Notice, observe::Observer, output::envelope::Request,
-    output::talk::Talk, output::trail::Trail, protocol::answers_for,
-    settings::environment::Environment, settings::wait::Wait,
+    claim::{kernel_lock::KernelLock, leaving::Why},
+    files::{Schema, json::Format},
+    observe::{Notice, Observer},
+    output::{envelope::Request, talk::Talk, trail::Trail},
+    protocol::answers_for,
+    settings::{environment::Environment, wait::Wait},
 };
+use beadlock_supervise::signals::Signals;
 
 #[derive(Debug, Args)]
 pub struct OnFile {

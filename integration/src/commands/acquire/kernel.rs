@@ -8,11 +8,10 @@ use beadlock_core::dialect::LockMode;
 use super::Acquiring;
 use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::interactive_wait::InteractiveWait;
-use crate::claim::{
-    kernel_lock::WithoutRecord, report::Report, request::ClaimRequest, signals::Signals,
-};
+use crate::claim::{kernel_lock::WithoutRecord, report::Report, request::ClaimRequest};
 use crate::error::{Code, Error};
 use crate::run::lease_keeper::{KeptLease, LeaseKeeper};
+use beadlock_supervise::signals::Signals;
 
 impl Acquiring<'_> {
     /// Takes the lock, hands it to a keeper, and prints what names it.

@@ -22,8 +22,11 @@ use clap::Args;
 use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::{
-    command, fleet, known_process::KnownProcess, leaving::Enders, leaving::Leaving, leaving::Why,
-    nested, report, report::Report, request::ClaimRequest, request::LockDraft, signals::Signals,
+    fleet,
+    leaving::{Enders, Leaving, Why},
+    nested,
+    report::{self, Report},
+    request::{ClaimRequest, LockDraft},
     target::Target,
 };
 use crate::cli::targets::{self, Claimer, Requested, refuse_report, request, target_of_claim};
@@ -37,6 +40,7 @@ use crate::run::{
     lease_keeper::LeaseKeeperRequest,
 };
 use crate::settings::{Claim, arguments::ClaimArgs, environment::Environment};
+use beadlock_supervise::{command, known_process::KnownProcess, signals::Signals};
 
 const EXAMPLES: &str = "\
 Examples:

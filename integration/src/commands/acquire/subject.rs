@@ -12,9 +12,10 @@ use beadlock_core::Options;
 use beadlock_core::look::look;
 use nix::unistd::getppid;
 
-use crate::claim::{command, target::Target};
+use crate::claim::target::Target;
 use crate::error::{Code, Error, Holder};
 use crate::words::{self, quoted, shown_age};
+use beadlock_supervise::command;
 
 /// Shells: a copy that one of them makes of itself is a part of the same script.
 const SHELLS: [&str; 9] = [

@@ -28,8 +28,7 @@ use crate::claim::attendant::{Stopped, WaitControl, Waited};
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::protocol::ProtocolKind;
 use crate::claim::{
-    gate, kernel_lock::WithoutRecord, nested, patience::not_seen, settling::WRITING,
-    signals::Signals, target::Target,
+    gate, kernel_lock::WithoutRecord, nested, patience::not_seen, settling::WRITING, target::Target,
 };
 use crate::cli::targets::refuse_options;
 use crate::error::{Code, Error};
@@ -40,6 +39,7 @@ use crate::protocol::{Acceptance, resolve};
 use crate::settings::{self, environment::Environment, wait::Deadline};
 use crate::words::{self, Part, kind_words, to_type};
 use beadlock_base::poll::wait_for;
+use beadlock_supervise::signals::Signals;
 
 /// For how long the gate is waited for, and a lock that is being written.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -11,12 +11,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::claim::attendant::Stopped;
-use crate::claim::signals::Signals;
 use crate::error::{End, Error, Replaced};
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::{environment::Environment, fleet::places};
 use crate::words::millis;
 use beadlock_base::poll::wait_for;
+use beadlock_supervise::signals::Signals;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,11 +17,12 @@ use serde_json::{Value, json};
 use super::database;
 use crate::claim::attendant::Stopped;
 use crate::claim::interactive_wait::InteractiveWait;
-use crate::claim::{gate, signals::Signals, target::Target};
+use crate::claim::{gate, target::Target};
 use crate::error::{Code, End, Error, Holder, Replaced};
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::{environment::Environment, fleet::config};
 use crate::words::{self, counted};
+use beadlock_supervise::signals::Signals;
 
 /// How long to wait for a cycle that is running, as a claim does.
 const DRAIN: Duration = Duration::from_secs(130);

@@ -14,21 +14,21 @@ use beadlock_base::{beside::Helpers, duration::shown, sys::Waiting};
 use beadlock_core::facts::random_id;
 use nix::sys::signal::Signal;
 
-use crate::claim::command::{Child, Command, Inheritance, has_terminal};
-use crate::claim::tree::{self, Ending, Tree};
 use crate::claim::{
     attendant::Stopped,
     loss::{Loss, Watch, WatchStart},
-    signals::Signals,
     supervise::{Came, Running},
 };
 use crate::error::{Code, Error, Exit};
 use crate::files::json::{Check, Spilled};
 use crate::protocol::file::{FileLock, nested};
-use crate::run::watchdog::{self, EndTree, KnownCommand, Watchdog};
 use crate::settings::{OnLoss, environment::Environment, wait::Deadline};
 use crate::{output::talk::Talk, words};
 use beadlock_base::poll::wait_for;
+use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
+use beadlock_supervise::signals::Signals;
+use beadlock_supervise::tree::{self, Ending, Tree};
+use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog};
 
 /// The longest pause between two looks.
 const NET: Duration = Duration::from_secs(5);

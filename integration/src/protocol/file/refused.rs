@@ -10,8 +10,9 @@ use beadlock_core::{
 
 use super::target::FileTarget;
 use crate::error::{Code, Error, Exit, Holder};
+use crate::settings::wait::Wait;
 use crate::words::{self, Part, to_type};
-use crate::{claim::known_process::HelperKind, settings::wait::Wait};
+use beadlock_supervise::known_process::HelperKind;
 
 /// The processes that have the flock, as far as `/proc` shows. A fork shares what its parent has locked, and does not
 /// wait for itself.

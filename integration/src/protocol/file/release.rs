@@ -14,10 +14,11 @@ use super::{kernel::record_of, look, nested, refused::names, target::FileTarget}
 use crate::claim::kernel_lock::KernelRelease;
 use crate::error::{Code, Error};
 use crate::{
-    claim::{known_process::HelperKind, nested::NESTED},
+    claim::nested::NESTED,
     observe::{Notice, Observer},
 };
 use beadlock_base::poll::wait_for;
+use beadlock_supervise::known_process::HelperKind;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

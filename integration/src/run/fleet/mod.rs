@@ -22,13 +22,14 @@ use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::event::failed_to;
 use crate::claim::fleet::has_joined;
 use crate::claim::keeping::Guard;
-use crate::claim::lease::HearHeartbeats;
 use crate::claim::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
-use crate::claim::{leaving::Why, loss::Loss, signals::Signals, target::Target};
+use crate::claim::{leaving::Why, loss::Loss, target::Target};
 use crate::error::{Code, Error};
 use crate::observe::{Claimed, ClaimedInFleet, Notice};
 use crate::settings::{OnLoss, environment::Environment, fleet::config, wait::Wait};
 use crate::{output::trail::Trail, words::to_type};
+use beadlock_supervise::signals::Signals;
+use beadlock_supervise::watchdog::HearHeartbeats;
 use wait::{Patience, Standing};
 use watch::{FleetSession, FleetWatch};
 

@@ -4,10 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The packages, and the folder of each.
-const PACKAGES: [(&str, &str); 10] = [
+const PACKAGES: [(&str, &str); 11] = [
     ("beadlock-base", "checker/base"),
     ("beadlock-checker", "checker"),
     ("beadlock-core", "checker/core"),
+    ("beadlock-supervise", "checker/supervise"),
     ("beadlock-records", "checker/records"),
     ("beadlock", "integration"),
     ("beadlock-agent", "agent"),

@@ -23,9 +23,12 @@ use nix::{errno::Errno, unistd::Pid};
 use super::known_process::HelperKind;
 use beadlock_base::escape::process_name;
 
+/// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
+    /// With this exit code.
     Exited(u8),
+    /// By this signal.
     Killed(i32),
 }
 
@@ -42,6 +45,7 @@ pub fn variable(token: &str, outer: Option<&OsStr>) -> OsString {
     value
 }
 
+/// The processes that a command has started, and how they are found.
 #[derive(Debug, Default)]
 pub struct Tree {
     root: Root,
@@ -96,10 +100,12 @@ impl Tree {
         self
     }
 
+    /// Its living processes, that of the command among them.
     pub fn living(&self) -> Vec<Stat> {
         self.living_of(process::all())
     }
 
+    /// [`Tree::living`], of these processes.
     pub fn living_of(&self, all: Vec<Stat>) -> Vec<Stat> {
         self.living_with(all, &[])
     }

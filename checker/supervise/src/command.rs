@@ -24,31 +24,55 @@ pub enum CommandError {
     /// There is not even a first word.
     NoCommand,
     /// There is no program of this name: at this path when it has a slash, else in PATH.
-    NotFound { name: OsString },
+    NotFound {
+        /// The first word of the command.
+        name: OsString,
+    },
     /// There is one, and it cannot be executed.
     NotExecutable {
+        /// The file that was found.
         program: PathBuf,
+        /// What forbids it.
         why: NotExecutable,
     },
     /// A word, or an entry of the environment, has a NUL byte, which no command can be given.
-    Nul { word: OsString },
+    Nul {
+        /// The word, or the entry of the environment.
+        word: OsString,
+    },
     /// The system gave it no process.
     Fork(io::Error),
     /// It was there when it was looked up; what is missing is what its first line names.
-    Interpreter { name: OsString, source: io::Error },
+    Interpreter {
+        /// The command's name.
+        name: OsString,
+        /// What the system says.
+        source: io::Error,
+    },
     /// Its process ended while it waited to execute.
-    DiedWaiting { name: OsString },
+    DiedWaiting {
+        /// The command's name.
+        name: OsString,
+    },
     /// The system refused to execute it.
-    Refused { name: OsString, source: io::Error },
+    Refused {
+        /// The command's name.
+        name: OsString,
+        /// What the system says.
+        source: io::Error,
+    },
 }
 
 /// Why a file cannot be executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotExecutable {
+    /// It is a directory.
     IsDirectory,
+    /// Its mode does not let this user execute it.
     NotPermitted,
 }
 
+/// A command that was found: its program and its words.
 #[derive(Debug, Clone)]
 pub struct Command {
     program: PathBuf,
@@ -118,7 +142,7 @@ impl Command {
     }
 
     /// It is told to end (SIGTERM) when this process dies: its lock is kept up by nobody then. A
-    /// [`Watchdog`](crate::run::watchdog::Watchdog) does the same to what it has started.
+    /// [`Watchdog`](crate::watchdog::Watchdog) does the same to what it has started.
     pub fn ending_with_us(self) -> Self {
         Self {
             parent_death: Some(Signal::SIGTERM),
@@ -133,6 +157,7 @@ impl Command {
         }))
     }
 
+    /// Its first word for people, escaped.
     pub fn shown(&self) -> String {
         self.words
             .first()

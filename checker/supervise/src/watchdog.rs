@@ -50,16 +50,16 @@ use beadlock_core::helper_request::{KIND, WatchdogRequest};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::claim::tree::{self, Tree};
+use crate::tree::{self, Tree};
 use beadlock_base::escape::in_title;
 use beside_command::{BesideCommand, begin};
 use pulse::{Came, Heard};
 use standstill::Standstill;
 
-pub use crate::claim::tree::{VARIABLE, variable};
+pub use crate::tree::{VARIABLE, variable};
 pub use beadlock_core::helper_request::{EndTree, KnownCommand};
 pub use gate_keeper::{GateKeeper, GateKeeperHelper};
-pub use pulse::Pulse;
+pub use pulse::{HearHeartbeats, Pulse};
 
 /// The pause between two looks at all processes.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -89,6 +89,7 @@ impl Watchdog {
         BesideCommand::start(helpers, command, at_end, shared, make).map(Self)
     }
 
+    /// The PID of its process.
     pub fn pid(&self) -> i32 {
         self.0.pid()
     }

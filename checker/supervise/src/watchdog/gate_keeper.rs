@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::beside_command::{BesideCommand, begin};
 use super::{pulse::Heard, wait_for_parent};
-use crate::claim::known_process::wait_for_end;
+use crate::known_process::wait_for_end;
 use beadlock_base::escape::in_title;
 
 /// What it is called in a list of processes.
@@ -43,6 +43,7 @@ impl GateKeeper {
         BesideCommand::start(helpers, command, OpenGate::OpenGate, &[gate], make).map(Self)
     }
 
+    /// The PID of its process.
     pub fn pid(&self) -> i32 {
         self.0.pid()
     }

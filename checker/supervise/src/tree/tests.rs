@@ -1,5 +1,5 @@
 use super::*;
-use crate::claim::known_process::KnownProcess;
+use crate::known_process::KnownProcess;
 use std::process::Command;
 use std::time::{Duration, Instant};
 

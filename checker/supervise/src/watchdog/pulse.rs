@@ -1,6 +1,7 @@
 //! The pulse: what a watchdog hears of the heartbeats, and of new deadlines in a fleet, through the pipe that also
 //! tells it of its parent's end.
 
+use std::fmt;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -10,8 +11,15 @@ use beadlock_base::deadline::{BootTimer, Demand, WorkDeadline};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::{errno::Errno, unistd::read};
 
-use crate::claim::lease::HearHeartbeats;
 use beadlock_base::poll::wait_for_each;
+
+/// Hears of each heartbeat, to stop the work where there is none.
+pub trait HearHeartbeats: fmt::Debug + Send {
+    /// One that was begun at this time of the clock that counts a suspend has succeeded.
+    fn beat(&mut self, begun: Duration);
+    /// The lock is lost: there is nothing to be kept up any more.
+    fn over(&mut self);
+}
 
 /// A message: what it is about, and two points of [`boottime`] in nanoseconds. One write of so few bytes is never torn.
 const LENGTH: usize = 24;

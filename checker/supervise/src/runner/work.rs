@@ -13,12 +13,12 @@ use nix::{
 };
 
 use super::GRACE;
-use crate::gate_loss::GateWatch;
 use beadlock_base::deadline::{DeadlineWatch, Demand};
 use beadlock_base::{
     process::{self, Stat},
     sys,
 };
+use beadlock_core::gate_loss::GateWatch;
 
 /// A command that runs, in a process group of its own.
 #[derive(Debug)]

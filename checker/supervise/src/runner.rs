@@ -50,13 +50,13 @@ use nix::{
 };
 use nix::{sys::signal::Signal, sys::stat::fstat, unistd::Pid, unistd::close};
 
-use crate::{
-    gate::Gate,
-    gate_loss::{GateLoss, GateWatch},
-};
 use beadlock_base::children::adopt_orphans;
 use beadlock_base::deadline::{DeadlineWatch, Demand, WorkDeadline};
 use beadlock_base::{error::system_words, filesystem::FileKind, sys};
+use beadlock_core::{
+    gate::Gate,
+    gate_loss::{GateLoss, GateWatch},
+};
 use work::{WaitEnd, Work};
 
 use beadlock_base::beside::{Helpers, Kind, this_program};

@@ -15,8 +15,10 @@ const PASSED_ON: [Signal; 4] = [
     Signal::SIGINT,
 ];
 
+/// A signal that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
+    /// Which one.
     pub signal: Signal,
     /// The kernel sent it for the terminal, to the whole foreground group: the command has it already.
     pub from_terminal: bool,
@@ -58,6 +60,7 @@ impl Signals {
         Ok(Self { fd, before })
     }
 
+    /// The signals that were blocked before [`Signals::block`].
     pub fn mask_before(&self) -> SigSet {
         self.before
     }
