@@ -36,6 +36,6 @@ pub use beadlock_base::error::Error;
 pub use beadlock_core::check::{Cycle, Entered, check, should_skip_database};
 #[doc(inline)]
 pub use beadlock_core::{
-    Decision, GateLoss, Options, Place, Proceed, Reason, Record, Removed, Skip, StartedAt, Verdict,
-    Watched,
+    Decision, GateLoss, NotChecked, Options, Place, Proceed, Reason, Record, Removed, Skip,
+    StartedAt, Verdict, Watched,
 };

@@ -60,6 +60,7 @@ impl Error {
     }
 
     /// The same step failed on the same path in the same way.
+    #[doc(hidden)]
     pub fn is_same(&self, other: &Self) -> bool {
         (self.doing, &self.path, self.kind(), self.raw_os_error())
             == (other.doing, &other.path, other.kind(), other.raw_os_error())

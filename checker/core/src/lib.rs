@@ -42,7 +42,7 @@ pub mod watchdog;
 pub mod zombie;
 
 pub use check::{Cycle, Entered, check, should_skip_database};
-pub use decision::{Decision, Proceed, Removed, Skip, Watched};
+pub use decision::{Decision, NotChecked, Proceed, Removed, Skip, Watched};
 pub use dialect::{Record, StartedAt};
 pub use gate_loss::GateLoss;
 pub use options::Options;

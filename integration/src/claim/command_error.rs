@@ -22,6 +22,7 @@ impl Error {
     }
 }
 
+#[doc(hidden)]
 impl From<CommandError> for Error {
     fn from(error: CommandError) -> Self {
         let not_found = |words: String| Self::usage(words).ending(Exit::NotFound);

@@ -34,7 +34,7 @@ const BASE: House = House {
         &["closed"],
         &["children", "namespace", "regular"],
         &["error", "process"],
-        &["beside", "shell"],
+        &["beside", "poll", "shell"],
         &["escape"],
         &[
             "duration",

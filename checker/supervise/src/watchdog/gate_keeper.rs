@@ -64,6 +64,7 @@ pub struct GateKeeperHelper(WatchdogRequest<OpenGate>);
 
 #[cfg(test)]
 impl GateKeeperHelper {
+    /// The helper with this request.
     pub fn of(request: WatchdogRequest<OpenGate>) -> Self {
         Self(request)
     }
