@@ -66,7 +66,7 @@ impl Signals {
     }
 
     /// The next one that has come. SIGCHLD is among them.
-    pub fn next(&mut self) -> Option<Received> {
+    pub fn receive(&mut self) -> Option<Received> {
         let info = self.fd.read_signal().ok().flatten()?;
         let signal = Signal::try_from(i32::try_from(info.ssi_signo).ok()?).ok()?;
         Some(Received::of(signal, info.ssi_code))

@@ -70,7 +70,7 @@ impl WaitControl for InteractiveWait<'_> {
     }
 
     fn stopped(&mut self) -> Option<Stopped> {
-        while let Some(received) = self.signals.next() {
+        while let Some(received) = self.signals.receive() {
             if received.signal != Signal::SIGCHLD {
                 return Some(Stopped::Signalled(received.signal));
             }

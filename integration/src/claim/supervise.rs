@@ -94,7 +94,7 @@ impl Running {
             let ending = tree::ending(self.pid);
             // After that: what has ended the command was sent to us before its end was to be seen.
             let mut has_received = false;
-            while let Some(received) = signals.next() {
+            while let Some(received) = signals.receive() {
                 let is_late = guards.iter().any(|(_, guard)| guard.is_late());
                 self.receive(received, ending.is_some(), is_late, &mut came);
                 has_received = true;

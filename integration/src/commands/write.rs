@@ -93,7 +93,7 @@ impl Read for Heard<'_> {
         loop {
             let stdin = io::stdin();
             let [is_ready, _] = wait_for([Some(stdin.as_fd()), Some(self.signals.as_fd())], NET);
-            while let Some(received) = self.signals.next() {
+            while let Some(received) = self.signals.receive() {
                 if received.signal != Signal::SIGCHLD {
                     self.stopped = Some(received.signal);
                     return Err(io::Error::other(format!("ended by {}", received.signal)));

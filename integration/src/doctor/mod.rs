@@ -103,7 +103,7 @@ fn make_all(
 ) -> Result<TrialResults, Signal> {
     // The second process's end comes as SIGCHLD, and is waited for where it was started.
     let mut ending = || {
-        let mut received = std::iter::from_fn(|| signals.next()).map(|received| received.signal);
+        let mut received = std::iter::from_fn(|| signals.receive()).map(|received| received.signal);
         received
             .find(|signal| *signal != Signal::SIGCHLD)
             .map_or(Ok(()), Err)

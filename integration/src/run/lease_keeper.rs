@@ -408,7 +408,7 @@ impl Vigil {
             if ended || self.subject.is_some_and(KnownProcess::has_ended) {
                 return (None, Why::PROCESS_ENDED);
             }
-            while let Some(received) = self.signals.next() {
+            while let Some(received) = self.signals.receive() {
                 if matches!(
                     received.signal,
                     Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT

@@ -76,7 +76,7 @@ fn create(
             [Some(signals.as_fd())],
             left.clamp(Duration::from_millis(200), Duration::from_secs(1)),
         );
-        let received = if signalled { signals.next() } else { None };
+        let received = if signalled { signals.receive() } else { None };
         if let Some(received) = received {
             return Err(Stopped::Signalled(received.signal));
         }

@@ -238,7 +238,7 @@ impl Course<'_> {
         loop {
             let ending = tree::ending(running.pid);
             let mut has_received = false;
-            while let Some(received) = signals.next() {
+            while let Some(received) = signals.receive() {
                 if received.signal != Signal::SIGCHLD {
                     stop.get_or_insert(End::Signalled(received.signal));
                 }
