@@ -11,7 +11,7 @@ use regex::Regex;
 
 use crate::book::Book;
 
-/// Where rustdoc has written the pages of both, and of the crates whose types they show.
+/// Where rustdoc has written the pages of both.
 fn documented() -> PathBuf {
     let target = binaries::directory()
         .parent()
@@ -24,12 +24,6 @@ fn documented() -> PathBuf {
         "--locked",
         "--no-deps",
         "--lib",
-        "-p",
-        "beadlock-base",
-        "-p",
-        "beadlock-core",
-        "-p",
-        "beadlock-fleet",
         "-p",
         "beadlock-checker",
         "-p",
@@ -124,11 +118,46 @@ fn item(html: &str) -> String {
     text
 }
 
-/// With the path of each type that is called `Error`, of which there are several.
+/// With the path of each type that is called `Error` and is the face's or the standard library's. Those of our other
+/// crates are links only where a page of theirs has been written before.
 fn with_paths(html: &str) -> String {
-    let error = Regex::new(r#"<a [^>]*title="[a-z]+ ([a-z_:]+::Error)"[^>]*>Error</a>"#)
-        .expect("an expression");
+    let error = Regex::new(
+        r#"<a [^>]*title="[a-z]+ ((?:core|std|beadlock|beadlock_checker)::(?:[a-z_]+::)*Error)"[^>]*>Error</a>"#,
+    )
+    .expect("an expression");
     error.replace_all(html, "$1").into_owned()
+}
+
+/// The types of our own crates that a face shows, which have pages of their own on docs.rs.
+fn ours() -> BTreeSet<String> {
+    let declared =
+        Regex::new(r"(?m)^\s*pub (?:struct|enum|trait|type) ([A-Z]\w*)").expect("an expression");
+    let mut names = BTreeSet::new();
+    let mut folders: Vec<PathBuf> = [
+        "checker/base",
+        "checker/core",
+        "checker/supervise",
+        "integration/fleet",
+    ]
+    .iter()
+    .map(|folder| checkout().join(folder).join("src"))
+    .collect();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("list the sources").flatten() {
+            match entry.path() {
+                path if path.is_dir() => folders.push(path),
+                path => {
+                    let text = fs::read_to_string(&path).expect("a source");
+                    names.extend(
+                        declared
+                            .captures_iter(&text)
+                            .map(|found| found[1].to_owned()),
+                    );
+                }
+            }
+        }
+    }
+    names
 }
 
 /// Without tags.
@@ -157,7 +186,7 @@ fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Types of other crates in declarations, methods and implementations, whose change would be a change of this face: those
+/// Types of crates of others in declarations, methods and implementations, whose change would be a change of this face: those
 /// to which rustdoc has no page here. A name that a declaration makes itself, such as a variant's, is none.
 fn foreign(dir: &Path) -> BTreeSet<String> {
     let linked = Regex::new(r#"(?s)<a [^>]*>.*?</a>|<span class="comment">.*?</span>"#)
@@ -187,6 +216,8 @@ fn foreign(dir: &Path) -> BTreeSet<String> {
         }
     }
     found.remove("Self");
+    let ours = ours();
+    found.retain(|name| !ours.contains(name));
     found
 }
 

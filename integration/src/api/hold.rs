@@ -8,7 +8,6 @@ use beadlock_core::Options;
 use beadlock_core::facts::random_id;
 use beadlock_core::take::{Held, Release};
 
-use crate::claim::attendant::{Stopped, Unattended, WaitControl};
 use crate::claim::loss::{self, Loss};
 use crate::claim::{
     asking::Asking,
@@ -21,6 +20,7 @@ use crate::claim::{
 #[cfg(any(doc, test))]
 use crate::error::Code;
 use crate::error::Error;
+use crate::observe::{Stopped, Unattended, WaitControl};
 use crate::protocol::{Acceptance, directory, resolve};
 use crate::settings::{check_holder, environment::Environment, labels::Labels, wait::Wait};
 use beadlock_supervise::command::holder_name;

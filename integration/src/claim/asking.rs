@@ -6,7 +6,7 @@ use std::{cell::OnceCell, fmt, time::Duration};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::{sys::signal::Signal, sys::time::TimeSpec};
 
-use super::attendant::{Stopped, WaitControl};
+use crate::observe::{Stopped, WaitControl};
 
 /// How often it asks.
 const EVERY: Duration = Duration::from_millis(50);

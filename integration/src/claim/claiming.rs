@@ -5,8 +5,8 @@ use beadlock_core::gate::Gate;
 use beadlock_core::take::{self, Attempt, Held, Site};
 use beadlock_core::{Options, Removed};
 
-use super::attendant::{Stopped, WaitControl};
 use super::{fleet, gate, patience::Patience, request::ClaimRequest};
+use crate::observe::{Stopped, WaitControl};
 use crate::{error::Error, observe::Notice, output::trail::Trail};
 
 impl ClaimRequest {

@@ -6,8 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use beadlock_base::{error::system_words, escape::escaped};
 
-use super::{attendant::Stopped, event::failed_to};
+use super::event::failed_to;
 use crate::error::{Code, Error, Exit};
+use crate::observe::Stopped;
 use beadlock_supervise::command::{CommandError, NotExecutable};
 
 impl Error {

@@ -12,9 +12,9 @@ use beadlock_base::{duration::shown, escape::escaped_path};
 use beadlock_core::gate::Gate;
 use nix::sys::eventfd::EventFd;
 
-use super::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use super::event::{bell, failed_to};
 use crate::error::{Code, Error, Holder};
+use crate::observe::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use crate::{settings::wait::Deadline, words};
 use beadlock_base::poll::wait_for;
 
@@ -119,7 +119,7 @@ fn timed_out(dir: &Path, drain: Duration, advice: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::attendant::Unattended;
+    use crate::observe::Unattended;
 
     #[test]
     fn a_busy_gate_is_waited_for_and_got_when_it_opens() {

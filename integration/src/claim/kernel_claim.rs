@@ -6,7 +6,6 @@ use std::{ffi::OsString, time::Duration};
 
 use beadlock_core::dialect::LockMode;
 
-use super::attendant::{Stopped, WaitControl};
 use super::kernel_lock::{KernelLock, WithoutRecord};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::{
@@ -17,6 +16,7 @@ use super::{
     request::ClaimRequest,
     target::Target,
 };
+use crate::observe::{Stopped, WaitControl};
 use crate::{
     error::Error, observe::Notice, output::trail::Trail, settings::environment::Environment,
     settings::wait::Wait,

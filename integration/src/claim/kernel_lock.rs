@@ -9,8 +9,8 @@ use beadlock_core::{
 };
 use serde_json::Value;
 
-use super::attendant::{Stopped, WaitControl};
 use super::{keeping::Guard, leaving::Why, loss::Loss, target::Target};
+use crate::observe::{Stopped, WaitControl};
 use crate::{
     error::Error, observe::Observer, output::Fact, output::trail::Trail,
     settings::environment::Environment, settings::wait::Wait,

@@ -5,7 +5,8 @@ use std::time::Duration;
 use beadlock_core::audit::Outcome;
 use beadlock_core::take::{Held, Release, Whereabouts};
 
-use super::{attendant::WaitControl, loss::Loss, release::release, target::Target};
+use super::{loss::Loss, release::release, target::Target};
+use crate::observe::WaitControl;
 use crate::{error::Error, observe::Notice, output::trail::Trail};
 use beadlock_supervise::tree::Ending;
 

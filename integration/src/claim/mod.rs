@@ -2,7 +2,6 @@
 //! and the command that runs under it.
 
 pub mod asking;
-pub mod attendant;
 pub mod claiming;
 mod command_error;
 pub mod draft;

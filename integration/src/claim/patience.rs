@@ -17,10 +17,10 @@ use beadlock_core::{
     zombie::Zombie,
 };
 
-use super::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use super::event::Events;
 use super::{protocol::WaitOver, settling::Settling, target::Target};
 use crate::error::{Code, Error, Exit, Holder};
+use crate::observe::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use crate::settings::wait::{Backoff, Deadline, Wait};
 use crate::words;
 use crate::words::{Part, to_type};

@@ -5,13 +5,13 @@ use std::{ffi::OsString, fmt, time::Duration};
 use beadlock_base::filesystem::shared_file_system;
 use beadlock_core::take::Held;
 
-use super::attendant::{Stopped, WaitControl};
 use super::interactive_wait::InteractiveWait;
 use super::keeping::{Guard, Keeping};
 use super::leaving::{Enders, Leaving, Left, Why};
 use super::loss::{Loss, Watch, WatchStart};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::{nested, request::ClaimRequest, target::Target};
+use crate::observe::{Stopped, WaitControl};
 use crate::{
     error::Error, observe::Notice, observe::Reach, output::trail::Trail,
     settings::environment::Environment, settings::wait::Wait,

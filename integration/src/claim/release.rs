@@ -4,8 +4,9 @@ use std::{path::Path, time::Duration};
 
 use beadlock_core::take::{Held, Release};
 
-use super::{attendant::WaitControl, gate};
+use super::gate;
 use crate::error::Error;
+use crate::observe::WaitControl;
 
 /// Ends a claim with the gate held, waiting for it at most `patience`, and no longer than until a signal. The guard
 /// comes back with an error.

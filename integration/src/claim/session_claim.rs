@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
-use super::attendant::{Stopped, WaitControl};
+use crate::observe::{Stopped, WaitControl};
 use beadlock_base::deadline::WorkDeadline;
 
 use super::lease::Limits;

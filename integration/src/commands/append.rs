@@ -7,10 +7,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::write::STDIN;
-use crate::claim::attendant::Stopped;
 use crate::cli::targets::file::{Checked, OnFile};
 use crate::error::{End, Error, Replaced};
 use crate::files::{append::Lines, append::append as append_lines, entry::Entry, json::Format};
+use crate::observe::Stopped;
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::environment::Environment;
 use beadlock_supervise::signals::Signals;

@@ -29,15 +29,6 @@ use serde_json::Value;
 
 use crate::claim::fleet::waive;
 use crate::claim::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
-use crate::claim::{
-    attendant::{Stopped, WaitControl},
-    keeping::Guard,
-    leaving::Why,
-    loss::Loss,
-    nested,
-    report::Report,
-    target::Target,
-};
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
 use crate::observe::Notice;
@@ -49,6 +40,10 @@ use crate::run::fleet::Joined;
 use crate::run::{session::Finished, session::Session};
 use crate::settings::{self, OnLoss, environment::Environment};
 use crate::words::{self, to_type};
+use crate::{
+    claim::{keeping::Guard, leaving::Why, loss::Loss, nested, report::Report, target::Target},
+    observe::{Stopped, WaitControl},
+};
 use beadlock_supervise::watchdog::{GateKeeper, KnownCommand};
 use beadlock_supervise::{command::Command, signals::Signals};
 

@@ -8,11 +8,6 @@ use std::{ffi::OsString, path::Path, path::PathBuf, time::Duration};
 use beadlock_base::{beside::Helpers, duration};
 use clap::Args;
 
-use crate::claim::{
-    attendant::Stopped,
-    report::{self, Report},
-    request::ClaimRequest,
-};
 use crate::cli::targets::{self, Claimer, HoldOnlyArgs, refuse_report, targets_of_claim};
 use crate::error::{End, Error};
 use crate::ignored::reminder::Reminding;
@@ -22,6 +17,13 @@ use crate::output::{
 use crate::protocol::named_claim::{anew, refuse_lost};
 use crate::run::{session::Finished, session::Session, steps::Steps};
 use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
+use crate::{
+    claim::{
+        report::{self, Report},
+        request::ClaimRequest,
+    },
+    observe::Stopped,
+};
 use beadlock_supervise::{command::Command, signals::Signals};
 
 const EXAMPLES: &str = "\

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use crate::claim::kernel_lock::{KernelRelease, WithoutRecord};
 use crate::claim::leaving::{Enders, Leaving, Left, Why};
 use crate::claim::protocol::ProtocolKind;
-use crate::claim::{attendant::Unattended, gate, nested, target::Target, under::ClaimNames};
 use crate::cli::targets::{ReleaseArgs, refuse_options};
 use crate::error::{Code, End, Error, Exit};
 use crate::output::script::Script;
@@ -25,6 +24,10 @@ use crate::protocol::{Acceptance, resolve};
 use crate::run::steps::{RESULT_FILE, failure_step};
 use crate::settings::{self, environment::Environment};
 use crate::words::{Part, millis, to_type};
+use crate::{
+    claim::{gate, nested, target::Target, under::ClaimNames},
+    observe::Unattended,
+};
 use beadlock_supervise::tree;
 
 const EXAMPLES: &str = "\

@@ -9,12 +9,12 @@ use beadlock_core::dialect::file::LockId;
 use clap::Args;
 use serde_json::Value;
 
-use crate::claim::attendant::Stopped;
 use crate::cli::targets::file::{Backups, Checked, OnFile, tell};
 use crate::error::{Code, End, Error, Replaced};
 use crate::files::{
     entry::Beside, entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy,
 };
+use crate::observe::Stopped;
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::protocol::{file::nested, file::open::LockFile};
 use crate::settings::{self, either, environment::Environment};

@@ -16,11 +16,11 @@ use beadlock_core::{audit::Outcome, facts::random_id};
 mod claims;
 
 use super::steps::Steps;
-use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::session_claim::{CommandProcess, SessionClaim, Watchfulness};
 use crate::claim::supervise::{Ended, Running};
 use crate::error::{End, Error, Exit};
+use crate::observe::{Stopped, WaitControl};
 use crate::{
     claim::{event::failed_to, keeping::first_lost, leaving::Why, loss::Loss, report::Report},
     observe::{Claimed, Notice, Observer},

@@ -10,7 +10,7 @@ use beadlock_core::dialect::beads::holder_name_is_fit;
 
 use super::locks::{self, Bell, Ending, LockAttendant, ReleaseOrder, Terms};
 use super::{dir::Directory, ending, guard::CommandGuard};
-use crate::claim::attendant::Stopped;
+use crate::observe::Stopped;
 use crate::settings::labels::Labels;
 use crate::settings::{environment::Environment, wait::Wait};
 use crate::{api::hold::Hold, error::Error, protocol::lock_at, words::of_no_process};
@@ -277,7 +277,7 @@ impl Drop for Acquiring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::attendant::WaitControl;
+    use crate::observe::WaitControl;
     use beadlock_base::poll::wait_for;
 
     #[test]

@@ -14,8 +14,8 @@ use beadlock_core::take::Release;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::Signal;
 
-use crate::claim::attendant::{Stopped, WaitControl};
 use crate::error::{Code, Error};
+use crate::observe::{Stopped, WaitControl};
 use crate::{api::hold::Claim, settings::wait::Deadline};
 use beadlock_supervise::tree::Tree;
 

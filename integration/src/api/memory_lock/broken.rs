@@ -8,8 +8,11 @@ use beadlock_core::take::{Broken, Licence, Seen, Site};
 use beadlock_core::{Options, Verdict};
 
 use super::{MemoryLock, PATIENCE, Record};
-use crate::claim::{attendant::Unattended, gate, nested, target::Target};
 use crate::error::{Code, Error, Holder};
+use crate::{
+    claim::{gate, nested, target::Target},
+    observe::Unattended,
+};
 use crate::{settings::environment::Environment, words};
 
 /// How often another look is taken when something came in between.

@@ -10,12 +10,12 @@ use beadlock_base::deadline::boottime;
 use beadlock_core::Options;
 use beadlock_core::look::look;
 
-use crate::claim::attendant::{Stopped, Unattended, WaitControl};
 use crate::claim::{
     keeping::Keeping, lease::heartbeat::HeartbeatEvent, loss::Loss, nested, patience,
 };
 use crate::claim::{release::release, target::Target};
 use crate::error::{Code, Error};
+use crate::observe::{Stopped, Unattended, WaitControl};
 use crate::settings::wait::{Deadline, Wait};
 use beadlock_base::poll::wait_for;
 

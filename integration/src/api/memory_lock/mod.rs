@@ -36,13 +36,13 @@ use beadlock_core::dialect::memory::UNKNOWN;
 use beadlock_core::{Options, Verdict};
 use beadlock_core::{facts::random_id, look::look};
 
-use crate::claim::attendant::{Stopped, Unattended, WaitControl};
 use crate::claim::{
     asking::Asking, draft::RecordDraft, keeping::Keeping, loss::WatchStart, nested,
     request::ClaimRequest, request::LockDraft,
 };
 use crate::claim::{release::release, target::Target};
 use crate::error::{Code, Error};
+use crate::observe::{Stopped, Unattended, WaitControl};
 use crate::protocol::memory::{self, make};
 use crate::settings::{environment::Environment, wait::Wait};
 use here::{DirectoryEntry, Standing};

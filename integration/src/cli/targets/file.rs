@@ -14,10 +14,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 
 use super::ProtocolHelp;
-use crate::claim::attendant::Stopped;
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::error::{Code, Error};
 use crate::files::write::{Rules, Written};
+use crate::observe::Stopped;
 use crate::protocol::file::{FileLock, FileTarget, blocked, note, record, take};
 use crate::settings::{audit, either};
 use crate::words::{Part, millis, to_type};

@@ -6,10 +6,10 @@ use std::time::Instant;
 use beadlock_core::dialect::LockMode;
 
 use super::Acquiring;
-use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::{kernel_lock::WithoutRecord, report::Report, request::ClaimRequest};
 use crate::error::{Code, Error};
+use crate::observe::{Stopped, WaitControl};
 use crate::run::lease_keeper::{KeptLease, LeaseKeeper};
 use beadlock_supervise::signals::Signals;
 

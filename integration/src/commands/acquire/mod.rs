@@ -19,7 +19,6 @@ use beadlock_base::{
 use beadlock_core::{dialect::StartedAt, facts};
 use clap::Args;
 
-use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::{
     fleet,
@@ -32,6 +31,7 @@ use crate::claim::{
 use crate::cli::targets::{self, Claimer, Requested, refuse_report, request, target_of_claim};
 use crate::error::{End, Error, Exit};
 use crate::ignored::reminder::Reminder;
+use crate::observe::{Stopped, WaitControl};
 use crate::output::script::{Script, print_all};
 use crate::output::{Common, answers::end_of, notices::claimed, refuse_lock_file, trail::Trail};
 use crate::protocol::named_claim::UNTIL;

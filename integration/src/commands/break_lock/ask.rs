@@ -11,9 +11,9 @@ use beadlock_base::{
 use beadlock_core::look::{Look, first_bytes};
 use nix::errno::Errno;
 
-use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::target::Target;
 use crate::error::{Code, Error};
+use crate::observe::{Stopped, WaitControl};
 use crate::output::{Common, talk::Talk};
 use crate::words::{kind_words, to_type};
 use beadlock_base::poll::wait_for;

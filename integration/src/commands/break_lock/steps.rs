@@ -24,7 +24,6 @@ use serde_json::{Value, json};
 #[cfg(feature = "fleet")]
 use super::fleet;
 use super::{BreakArgs, ask, choice, choice::Choice};
-use crate::claim::attendant::{Stopped, WaitControl, Waited};
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::protocol::ProtocolKind;
 use crate::claim::{
@@ -34,6 +33,7 @@ use crate::cli::targets::refuse_options;
 use crate::error::{Code, Error};
 use crate::explain::{explanation::Explanation, seen::Seen as Shown};
 use crate::ground::Ground;
+use crate::observe::{Stopped, WaitControl, Waited};
 use crate::output::{Common, talk::Talk, trail::Breakage};
 use crate::protocol::{Acceptance, resolve};
 use crate::settings::{self, environment::Environment, wait::Deadline};

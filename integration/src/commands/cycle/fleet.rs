@@ -16,13 +16,14 @@ use beadlock_core::{Cycle, Decision, Entered, Options};
 use super::{CycleClaim, say_entered, skipped};
 use crate::claim::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use crate::claim::target::Target;
-use crate::claim::{
-    attendant::Stopped, attendant::WaitControl, keeping::Guard, leaving::Why, loss::Loss,
-};
 use crate::error::{Code, Error};
 use crate::output::trail::Trail;
 use crate::run::fleet::right::{HeldRight, NoRight};
 use crate::run::fleet::{CYCLE_FLEET, Joined};
+use crate::{
+    claim::{keeping::Guard, leaving::Why, loss::Loss},
+    observe::{Stopped, WaitControl},
+};
 use beadlock_supervise::signals::Signals;
 
 pub struct FleetCycle<'a> {

@@ -10,8 +10,8 @@ use beadlock_fleet::{Config, Created, Fleet, Kind, Places};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::claim::attendant::Stopped;
 use crate::error::{End, Error, Replaced};
+use crate::observe::Stopped;
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::{environment::Environment, fleet::places};
 use crate::words::millis;

@@ -15,10 +15,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::database;
-use crate::claim::attendant::Stopped;
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::{gate, target::Target};
 use crate::error::{Code, End, Error, Holder, Replaced};
+use crate::observe::Stopped;
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::{environment::Environment, fleet::config};
 use crate::words::{self, counted};

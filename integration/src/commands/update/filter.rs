@@ -14,15 +14,17 @@ use beadlock_base::{beside::Helpers, duration::shown, sys::Waiting};
 use beadlock_core::facts::random_id;
 use nix::sys::signal::Signal;
 
-use crate::claim::{
-    attendant::Stopped,
-    loss::{Loss, Watch, WatchStart},
-    supervise::{Came, Running},
-};
 use crate::error::{Code, Error, Exit};
 use crate::files::json::{Check, Spilled};
 use crate::protocol::file::{FileLock, nested};
 use crate::settings::{OnLoss, environment::Environment, wait::Deadline};
+use crate::{
+    claim::{
+        loss::{Loss, Watch, WatchStart},
+        supervise::{Came, Running},
+    },
+    observe::Stopped,
+};
 use crate::{output::talk::Talk, words};
 use beadlock_base::poll::wait_for;
 use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use super::{
     File, FileLock, FileTarget, LockFile, LockId, Mode, look, nested, refused::names, release, take,
 };
-use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::kernel_lock::{KernelLock, KernelRelease, Observation, WithoutRecord};
 use crate::claim::loss::{Loss, Watch, WatchStart};
 use crate::error::{Code, Error, Exit};
+use crate::observe::{Stopped, WaitControl};
 use crate::words::{Part, to_type};
 use crate::{
     claim::keeping::Guard, claim::leaving::Why, claim::target::Target, observe::Notice,

@@ -11,7 +11,7 @@ use super::blocked::{Blocked, Got, WaitTarget};
 use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};
 use super::turn::{self, InTurn, Turn};
 use super::{nested, own::Registered, refused, target::FileTarget};
-use crate::claim::attendant::{NOTICE_AFTER, Stopped, TICK, Unattended, WaitControl, Waited};
+use crate::observe::{NOTICE_AFTER, Stopped, TICK, Unattended, WaitControl, Waited};
 use crate::settings::wait::{Deadline, Wait};
 use crate::{
     claim::{

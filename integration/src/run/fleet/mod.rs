@@ -18,7 +18,6 @@ use beadlock_base::{deadline::WorkDeadline, duration::shown};
 use beadlock_core::{audit::Event, facts};
 use beadlock_fleet::{ClaimRequest, Config, FleetClaim, Mark, Name, Who, mark};
 
-use crate::claim::attendant::{Stopped, WaitControl};
 use crate::claim::event::failed_to;
 use crate::claim::fleet::has_joined;
 use crate::claim::keeping::Guard;
@@ -26,6 +25,7 @@ use crate::claim::session_claim::{CommandProcess, End, SessionClaim, Watchfulnes
 use crate::claim::{leaving::Why, loss::Loss, target::Target};
 use crate::error::{Code, Error};
 use crate::observe::{Claimed, ClaimedInFleet, Notice};
+use crate::observe::{Stopped, WaitControl};
 use crate::settings::{OnLoss, environment::Environment, fleet::config, wait::Wait};
 use crate::{output::trail::Trail, words::to_type};
 use beadlock_supervise::signals::Signals;

@@ -9,9 +9,9 @@ use beadlock_fleet::{FleetAgent, Mark, Name, Refusal, Who, mark};
 
 use super::watch::{FleetSession, FleetWatch};
 use super::{Joined, failed_to_watch};
-use crate::claim::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use crate::claim::keeping::FleetGuard;
 use crate::error::{Code, Error};
+use crate::observe::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use crate::output::trail::Trail;
 use crate::settings::wait::Deadline;
 use crate::words::to_type;

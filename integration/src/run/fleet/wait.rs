@@ -6,8 +6,8 @@ use beadlock_base::{duration::shown, escape::escaped};
 use beadlock_core::facts;
 use beadlock_fleet::{AgentSeen, ClaimState, ClaimValue, FleetClaim, HeldClaim, Name};
 
-use crate::claim::attendant::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use crate::error::{Code, Error};
+use crate::observe::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use crate::settings::wait::{Deadline, Wait};
 use crate::words::{counted, shown_age, to_type};
 use beadlock_base::poll::wait_for;
