@@ -45,9 +45,9 @@ const START: Duration = Duration::from_secs(30);
 /// The exit code of a helper whose request cannot be decoded.
 const NOT_DECODED: u8 = 2;
 
-/// Proof that the running program answers to the command lines of its helpers.
+/// Proof that the running program answers to the command lines of these helpers.
 #[derive(Debug, Clone, Copy)]
-pub struct Helpers(());
+pub struct Helpers(&'static [Kind]);
 
 /// The request of a helper, and what the process does that is started with it.
 pub trait Helper: Serialize + DeserializeOwned {
@@ -68,6 +68,8 @@ pub trait Helper: Serialize + DeserializeOwned {
 pub struct Kind {
     /// The hidden first argument.
     argument: &'static str,
+    /// The key of its requests, where it has one.
+    key: Option<&'static str>,
     /// Is the helper that the words after that ask for, and returns its exit code. `None`: they ask for another one.
     run: fn(&[OsString]) -> Option<u8>,
 }
@@ -77,13 +79,18 @@ impl Kind {
     pub const fn of<H: Helper>() -> Self {
         Self {
             argument: HELPER,
+            key: Some(H::KIND),
             run: run_helper::<H>,
         }
     }
 
     /// A process with a hidden first argument of its own, whose other words `run` reads.
     pub const fn behind(argument: &'static str, run: fn(&[OsString]) -> Option<u8>) -> Self {
-        Self { argument, run }
+        Self {
+            argument,
+            key: None,
+            run,
+        }
     }
 }
 
@@ -100,16 +107,16 @@ fn run_helper<H: Helper>(words: &[OsString]) -> Option<u8> {
 ///
 /// # Errors
 /// The exit code of the helper, which has done its work, or whose request could not be decoded.
-pub fn serve(words: &[OsString], kinds: &[Kind]) -> Result<Helpers, u8> {
+pub fn serve(words: &[OsString], kinds: &'static [Kind]) -> Result<Helpers, u8> {
     let [_, first, request @ ..] = words else {
-        return Ok(Helpers(()));
+        return Ok(Helpers(kinds));
     };
     let mut asked = kinds
         .iter()
         .filter(|kind| first == kind.argument)
         .peekable();
     if asked.peek().is_none() {
-        return Ok(Helpers(()));
+        return Ok(Helpers(kinds));
     }
     Err(asked
         .find_map(|kind| (kind.run)(request))
@@ -119,8 +126,19 @@ pub fn serve(words: &[OsString], kinds: &[Kind]) -> Result<Helpers, u8> {
         }))
 }
 
-/// The command line of a helper: what it does, [`HELPER`] and its request. Fails when the request has no form in JSON.
-pub fn helper_words<H: Helper>(_: Helpers, title: &str, request: &H) -> io::Result<[String; 3]> {
+/// The command line of a helper: what it does, [`HELPER`] and its request. Fails when the running program is not such a
+/// helper, and when the request has no form in JSON.
+pub fn helper_words<H: Helper>(
+    helpers: Helpers,
+    title: &str,
+    request: &H,
+) -> io::Result<[String; 3]> {
+    if !helpers.0.iter().any(|kind| kind.key == Some(H::KIND)) {
+        return Err(io::Error::other(format!(
+            "this program is no helper of the kind {}",
+            H::KIND
+        )));
+    }
     let (kind, request) = (
         serde_json::to_string(H::KIND)?,
         serde_json::to_string(request)?,

@@ -1,20 +1,24 @@
 //! Questions to the `git` program: whether it tracks a file, and what its configuration and attributes say.
 //!
 //! The answers come from the index and from files, and git starts no program for them: no file system monitor, no
-//! transport, no hook. A directory that merely looks like a repository is not taken for one. A git that does not answer in
-//! 5 s is ended, and a git that fails has not said no.
+//! transport, no hook. A directory that merely looks like a repository is not taken for one. The git is that of an absolute
+//! directory of PATH, never one that lies in the repository. A git that does not answer in 5 s is ended, and a git that
+//! fails has not said no.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::{
+    env, os::unix::process::CommandExt, path::Path, path::PathBuf, thread, time::Duration,
+    time::Instant,
+};
 use std::{
     ffi::OsStr, ffi::OsString, fs::File, io, io::PipeReader, io::Read, io::Write, os::fd::AsFd,
     os::fd::OwnedFd, os::unix::ffi::OsStrExt,
 };
-use std::{os::unix::process::CommandExt, path::Path, thread, time::Duration, time::Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::{
     fcntl::FcntlArg, fcntl::OFlag, fcntl::fcntl, sys::signal::Signal, sys::signal::kill,
-    unistd::Pid,
+    unistd::AccessFlags, unistd::Pid, unistd::access,
 };
 
 use crate::{
@@ -100,7 +104,10 @@ pub fn ask_with<S: AsRef<OsStr>>(
     input: &[u8],
 ) -> Asked {
     match piped(input) {
-        Ok(input) => answered(PATIENCE, dir, question(dir, words).stdin(input)),
+        Ok(input) => match question(dir, words) {
+            Ok(mut command) => answered(PATIENCE, dir, command.stdin(input)),
+            Err(_) => Asked::NoGit,
+        },
         Err(error) => Asked::Unanswered(system_words(&error)),
     }
 }
@@ -116,7 +123,10 @@ fn ask_within<S: AsRef<OsStr>>(
     dir: &Path,
     words: impl IntoIterator<Item = S>,
 ) -> Asked {
-    answered(patience, dir, &mut question(dir, words))
+    match question(dir, words) {
+        Ok(mut command) => answered(patience, dir, &mut command),
+        Err(_) => Asked::NoGit,
+    }
 }
 
 fn answered(patience: Duration, dir: &Path, command: &mut Command) -> Asked {
@@ -160,8 +170,9 @@ pub fn start<S: AsRef<OsStr>>(
     words: impl IntoIterator<Item = S>,
     input: &[u8],
 ) -> io::Result<Pending> {
-    let mut command = question(dir, words);
-    command.stdin(piped(input)?);
+    let mut command = question(dir, words)?;
+    // Nobody reads what it says besides.
+    command.stdin(piped(input)?).stderr(Stdio::null());
     // Where the caller has blocked signals, so has git.
     sys::killed_with_this_thread(&mut command);
     let (child, kept) = starting(|| command.spawn(), Child::id)?;
@@ -174,21 +185,55 @@ impl Pending {
         self.child.id().cast_signed()
     }
 
-    /// All that git has written to its standard output, of which 64 KiB are kept. Waits until git has closed it.
+    /// All that git has written to its standard output, of which 64 KiB are kept. Waits until git has closed it; one that
+    /// does not in 5 s is ended, and has said nothing.
     pub fn stdout(mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        if let Some(stdout) = self.child.stdout.take() {
-            // What was read before a failure is the begin of the answer.
-            let _ = stdout.take(KEPT as u64).read_to_end(&mut bytes);
+        let Some(stdout) = self.child.stdout.take() else {
+            return Vec::new();
+        };
+        let (mut stream, begun) = (Stream::new(stdout.into()), Instant::now());
+        while !stream.read_what_is_there() {
+            if begun.elapsed() >= PATIENCE {
+                // With what it has started: its group is its own.
+                let _ = kill(Pid::from_raw(-self.pid()), Signal::SIGKILL);
+                stream.bytes.clear();
+                break;
+            }
+            let mut open = [PollFd::new(stream.file.as_fd(), PollFlags::POLLIN)];
+            let _ = poll(&mut open, PollTimeout::from(100_u8));
         }
         // It has ended, or is about to; then it is collected by others, or with this process.
         let _ = self.child.try_wait();
-        bytes
+        stream.bytes
     }
 }
 
-fn question<S: AsRef<OsStr>>(dir: &Path, words: impl IntoIterator<Item = S>) -> Command {
-    let mut command = Command::new("git");
+/// The git of PATH.
+fn program() -> io::Result<PathBuf> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "by it the system finds a program, whoever asks"
+    )]
+    let path = env::var_os("PATH");
+    program_in(&path.unwrap_or_else(|| "/bin:/usr/bin".into()))
+        .ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// The git in the directories of this PATH. One that is not absolute is passed over: git is started in the database,
+/// where a repository may have brought a program of that name.
+fn program_in(path: &OsStr) -> Option<PathBuf> {
+    env::split_paths(path)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join("git"))
+        .find(|file| file.is_file() && access(file, AccessFlags::X_OK).is_ok())
+}
+
+fn question<S: AsRef<OsStr>>(
+    dir: &Path,
+    words: impl IntoIterator<Item = S>,
+) -> io::Result<Command> {
+    let mut command = Command::new(program()?);
+    command.arg0("git");
     for name in MISLEADING.iter().chain(&["GIT_CEILING_DIRECTORIES"]) {
         command.env_remove(name);
     }
@@ -214,7 +259,7 @@ fn question<S: AsRef<OsStr>>(dir: &Path, words: impl IntoIterator<Item = S>) -> 
         .stderr(Stdio::piped())
         .process_group(0);
     sys::end_with_this_thread(&mut command);
-    command
+    Ok(command)
 }
 
 /// What git has said.
@@ -337,6 +382,23 @@ impl Stream {
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn no_git_of_a_repository_is_started() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let git = dir.path().join("git");
+        std::fs::write(&git, "#!/bin/sh\n").unwrap();
+        let path = |dirs: &[&Path]| program_in(&env::join_paths(dirs).unwrap());
+        assert_eq!(path(&[dir.path()]), None, "it cannot be executed");
+        std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(path(&[dir.path()]), Some(git.clone()));
+        for relative in ["", ".", "bin", "node_modules/.bin"] {
+            let (relative, here) = (Path::new(relative), dir.path());
+            assert_eq!(path(&[relative]), None, "{}", relative.display());
+            assert_eq!(path(&[relative, here]), Some(git.clone()));
+        }
+    }
 
     fn answer(code: i32, stdout: &[u8], stderr: &[u8]) -> Tracked {
         let status = ExitStatus::from_raw(code << 8);

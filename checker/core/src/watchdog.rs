@@ -4,11 +4,27 @@
 use std::{fs, io};
 
 use crate::dialect::ProcessRecord;
-use crate::helper_request::{EndTree, KIND, WatchdogRequest};
+use serde::{Deserialize, de::IgnoredAny};
+
+use crate::helper_request::{KIND, KnownCommand};
 use beadlock_base::{
     beside, namespace,
     process::{self, KnownProcess},
 };
+
+/// The part of a watchdog's request that says whose work it ends. Of the rest nothing is asked: a watchdog of another
+/// version of beadlock may have other fields there, and it is one all the same.
+#[derive(Deserialize)]
+struct EndsWork {
+    command: KnownCommand,
+    #[expect(dead_code, reason = "that it is there")]
+    at_end: EndTreeOfAny,
+}
+
+#[derive(Deserialize)]
+enum EndTreeOfAny {
+    EndTree(IgnoredAny),
+}
 
 /// The watchdog that has still to end what this process, a command of `beadlock`'s, has started. `None` also where it
 /// cannot be seen. It watches from before the command begins to work until nothing of that is left; so when the
@@ -44,7 +60,7 @@ fn ends(pid: i32, command: &ProcessRecord) -> io::Result<bool> {
     let Some(request) = beside::argument_of(pid, beside::HELPER)? else {
         return Ok(false);
     };
-    let Some(request) = beside::decoded::<WatchdogRequest<EndTree>>(KIND, &request) else {
+    let Some(request) = beside::decoded::<EndsWork>(KIND, &request) else {
         return Ok(false);
     };
     let KnownProcess {
@@ -64,4 +80,31 @@ fn cannot_be_seen(error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(libc::ENOENT | libc::ESRCH | libc::EACCES | libc::EPERM)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watchdog_of_another_version_is_one() {
+        let command = r#""command":{"pid":7,"start_ticks":9,"leads":false}"#;
+        for (rest, is_one) in [
+            (
+                r#""parent":1,"at_end":{"EndTree":{"token":"x","grace":{"secs":1,"nanos":0},"silence":null}}"#,
+                true,
+            ),
+            (r#""at_end":{"EndTree":{"token":"x"}}"#, true),
+            (
+                r#""parent":"p","at_end":{"EndTree":{"grace":"1s"}},"kept":"none","more":[]"#,
+                true,
+            ),
+            (r#""parent":1,"at_end":{"OpenGate":null}"#, false),
+            (r#""parent":1"#, false),
+        ] {
+            let request = format!(r#"{{"Watchdog":{{{command},{rest}}}}}"#);
+            let decoded = beside::decoded::<EndsWork>(KIND, request.as_bytes());
+            assert_eq!(decoded.is_some(), is_one, "{request}");
+        }
+    }
 }

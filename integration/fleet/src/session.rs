@@ -15,7 +15,7 @@ use std::{fmt, io, thread, time::Duration};
 use beadlock_base::{duration::shown, escape::escaped};
 use beadlock_core::facts;
 
-use crate::deadline::{Deadlines, THIRD};
+use crate::deadline::{Deadlines, T, THIRD};
 use crate::etcd::{Client, Failure, Node, http::CALL, http::random_byte};
 use crate::keys::Lease;
 use crate::record::written;
@@ -134,7 +134,8 @@ impl Session {
             let (lease, sent) = (Lease::random().map_err(NotBegun::Io)?, facts::boottime());
             client.grant(lease)?;
             let answer = client.txn(&known.session(lease, &value));
-            if answer.as_ref().is_err_and(Failure::is_without_lease) {
+            let has_lapsed = facts::boottime() >= sent + T;
+            if has_lapsed && answer.as_ref().is_err_and(Failure::is_without_lease) {
                 // This process stood still for longer than the lease lives: another one.
                 continue;
             }

@@ -92,7 +92,7 @@ impl<'a> Patience<'a> {
         })
     }
 
-    /// Returns when it is worth trying again. Fails when the patience is over, or the attendant stopped it.
+    /// Returns when it is worth trying again. Fails when the patience is over, or the wait was stopped.
     pub fn after(&mut self, skip: Skip, attendant: &mut dyn WaitControl) -> Result<(), Stopped> {
         match skip {
             Skip::Locked(..) => {

@@ -1,5 +1,6 @@
-//! The reminder of `hold` and `acquire`: one line, once a repository and day. Git is asked beside the work, and heard by
-//! a thread, so that a home directory that hangs holds up neither the command nor the release.
+//! The reminder of `hold` and `acquire`: one line, once a repository and day. Git is started once the claim stands, works
+//! beside the command, and is heard by a thread. So a home directory that hangs holds up neither the command nor, for more
+//! than a second, the release.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

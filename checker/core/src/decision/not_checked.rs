@@ -15,6 +15,7 @@ use beadlock_base::error::Error;
 /// Why a lock could not be checked, or a stale one not be removed. `Display` is what the log line says after
 /// `lock check failed: `.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum NotChecked {
     /// The lock file could not be read.
     Unread(Unread),
@@ -114,6 +115,7 @@ impl NotChecked {
     }
 
     /// What [`NotChecked::parse`] makes of its words.
+    #[doc(hidden)]
     pub fn doubt(&self) -> LoggedDoubt {
         let obstacle = match self {
             Self::NotRemoved(_) => return LoggedDoubt::NotRemoved,

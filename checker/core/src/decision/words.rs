@@ -176,6 +176,7 @@ impl Unread {
 impl NotChecked {
     /// What its words tell a reader of a log: the inverse of its `Display`, as far as there is one. An older daemon has
     /// its own words for a limit of open files.
+    #[doc(hidden)]
     pub fn parse(words: &str) -> LoggedDoubt {
         if words.starts_with(NOT_REMOVED) {
             return LoggedDoubt::NotRemoved;

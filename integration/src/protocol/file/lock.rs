@@ -234,7 +234,7 @@ fn id((device, inode): Inode, pid: i32) -> LockId {
 }
 
 /// Takes the lock, waiting for its holder; `environment` tells of an outer hold, `None`: that of this process. Fails as
-/// [`Locking::acquire`]; or the attendant has stopped it.
+/// [`Locking::acquire`]; or the wait's control has stopped it.
 pub fn take(
     target: &FileTarget,
     mode: Mode,
