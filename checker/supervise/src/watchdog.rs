@@ -200,7 +200,7 @@ fn end_tree(tree: &Tree, grace: Duration, is_past_deadline: impl Fn() -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use beadlock_base::beside::{helper_words, request_in, serve};
+    use beadlock_base::beside::{Kind, helper_words, request_in, serve};
     use beadlock_base::deadline::WorkDeadline;
     use beadlock_core::helper_request::OpenGate;
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn written(helper: &impl Helper) -> Vec<u8> {
-        let helpers = serve(&[], &[]).unwrap();
+        let helpers = serve(&[], const { &[Kind::of::<WatchdogHelper>()] }).unwrap();
         let [_, _, request] = helper_words(helpers, "does it", helper).unwrap();
         assert!(!request.contains('\0'), "{request}");
         request.into_bytes()
