@@ -383,7 +383,7 @@ mod tests {
     /// Neighbours of other versions read it.
     #[test]
     fn a_request_stands_in_its_own_order_below_its_kind() {
-        let helpers = serve(&[], &[]).unwrap();
+        let helpers = serve(&[], &KINDS).unwrap();
         let sleeper = Sleeper {
             seconds: 7,
             name: "x".to_owned(),

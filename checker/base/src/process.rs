@@ -319,7 +319,8 @@ mod tests {
         let has = |name: &str, value: &str| {
             environment_has(child.id().cast_signed(), name, OsStr::new(value))
         };
-        assert!(has("BEADLOCK_CYCLE", "/x"));
+        // It has executed, and its new environment may not be there yet.
+        beadlock_testkit::until("its environment", || has("BEADLOCK_CYCLE", "/x"));
         assert!(!has("BEADLOCK_CYCLE", "/x/y") && !has("BEADLOCK", "/x"));
         let pid = child.id().cast_signed();
         child.kill().unwrap();
