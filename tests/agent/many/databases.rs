@@ -29,10 +29,10 @@ const HALF: Duration = Duration::from_secs(3);
 const FLAT: u64 = 5 * 1024;
 /// What the first cycle of a database adds, in KiB of 100 databases.
 const NEW: u64 = 50;
-/// The most memory that an agent for so many may have, in KiB. `make bench` holds the release build to 60 MiB, alone on its
-/// machine. This is the debug build, of whose memory 18 MiB are pages of its code (RssFile), beside other tests, where more
-/// threads have an arena of their own.
-const MEMORY: u64 = 68 * 1024;
+/// The most memory of its own that an agent for so many may have, in KiB. `make bench` holds the release build to 60 MiB
+/// with the pages of its code, alone on its machine. This is the debug build, whose code has 18 MiB and more with every
+/// crate, beside other tests, where more threads have an arena of their own.
+const MEMORY: u64 = 48 * 1024;
 
 fn number(name: &str) -> Option<f64> {
     std::env::var(name).ok()?.parse().ok()
@@ -131,7 +131,10 @@ fn ten_thousand_databases_and_no_missed_resume() {
         waits[waits.len() / 2] <= HALF,
         "half of the claims' ends are seen late"
     );
-    assert!(last.rss <= MEMORY, "more memory than 68 MiB");
+    assert!(
+        (1..=MEMORY).contains(&last.own),
+        "more memory of its own than 48 MiB, or it is not known"
+    );
     let grown = last.rss.saturating_sub(warm.rss);
     let new = (begun_in(&databases) - had_begun) as u64;
     assert!(

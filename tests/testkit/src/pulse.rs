@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 pub struct Pulse {
     /// Resident, in KiB.
     pub rss: u64,
+    /// Resident and its own, in KiB: without pages of files, such as those of its code.
+    pub own: u64,
     /// Open descriptors.
     pub fds: usize,
     /// Threads.
@@ -20,10 +22,12 @@ impl Pulse {
     /// Now.
     pub fn of(pid: i32) -> Self {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let rss = rss
-            .and_then(|line| line.trim().trim_end_matches(" kB").parse().ok())
-            .unwrap_or_default();
+        let [rss, own] = ["VmRSS:", "RssAnon:"].map(|name| {
+            let value = status.lines().find_map(|line| line.strip_prefix(name));
+            value
+                .and_then(|line| line.trim().trim_end_matches(" kB").parse().ok())
+                .unwrap_or_default()
+        });
         let entries = |of: &str| {
             fs::read_dir(format!("/proc/{pid}/{of}"))
                 .into_iter()
@@ -39,6 +43,7 @@ impl Pulse {
         let [fds, threads] = ["fd", "task"].map(|of| entries(of).count());
         Self {
             rss,
+            own,
             fds,
             threads,
             watches: entries("fdinfo").map(watches).sum(),
