@@ -1,18 +1,38 @@
 //! The other databases in the repository whose files a pull changes. Their gates are held meanwhile, and every git
 //! inherits them, so that they stay shut while a git works on alone.
+//!
+//! Two syncs that want each other's database at the same time, again and again, would both pull nothing. So the one
+//! whose path comes later gives way: it pulls with its next cycle. The other one waits for its end, and syncs again.
 
 use std::fs;
 use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use beadlock_core::gate::{Gate, PassedOn};
-use beadlock_core::{Cycle, Entered};
+use beadlock_core::{Cycle, Decision, Entered, Skip};
 
 use crate::{
     Event, GitReason, HindranceKind, Repository, Stop, as_path, escaped_path, is_database_name,
+    turn,
 };
 
 /// The cycle of another database, which is dropped first, and the copy of its gate for the gits.
 type NeighbourCycle = (Cycle, Option<PassedOn>);
+
+/// How long the end of a sync that gives way is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A sync that comes upon this one takes its turn in the repository sooner than this. Another one may take much longer.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// The sync of another database, which gives way to this one.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Neighbour {
+    database: PathBuf,
+    /// The file of the turn in the repository.
+    turn: PathBuf,
+}
 
 pub(crate) fn enter(
     repository: &Repository,
@@ -37,13 +57,42 @@ pub(crate) fn enter(
         }
         Entered::Skipped(decision) => {
             let why = format_args!("it would change {}: {decision}", escaped_path(&dir));
-            Err(Stop::notice(
+            let stop = Stop::notice(
                 Event::NotPulling,
                 HindranceKind::NotPulling,
                 GitReason::Neighbour,
                 why,
-            ))
+            );
+            let gives_way = is_in_progress(&decision) && repository.request.dir < dir;
+            Err(stop.before(gives_way.then(|| Neighbour {
+                database: dir,
+                turn: turn::path(repository),
+            })))
         }
     };
     dirs.into_iter().map(enter).collect()
+}
+
+impl Neighbour {
+    /// Waits for its end, and returns true when that has come. Without this one's turn.
+    pub(crate) fn ends(&self) -> bool {
+        let begun = Instant::now();
+        let mut moved = begun;
+        while let Entered::Skipped(decision) = Cycle::enter(&self.database)
+            && is_in_progress(&decision)
+        {
+            if fs::symlink_metadata(&self.turn).is_ok() {
+                moved = Instant::now();
+            }
+            if begun.elapsed() >= PATIENCE || moved.elapsed() >= QUIET {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+}
+
+fn is_in_progress(decision: &Decision) -> bool {
+    matches!(decision, Decision::Skip(Skip::InProgress))
 }

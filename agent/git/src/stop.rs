@@ -6,6 +6,7 @@ use std::path::Path;
 
 use beadlock_base::error::system_words;
 
+use crate::neighbours::Neighbour;
 use crate::{
     Event, EventLine, GitReason, Hindrance, HindranceKind, Part, SyncMessage, as_path,
     escaped_path, say,
@@ -21,6 +22,8 @@ pub(crate) struct Stop {
     hindrance: Hindrance,
     /// The call of git that has failed, where it is one.
     call: Option<Box<FailedCall>>,
+    /// The other database's sync that is in the way, where that one gives way to this one.
+    neighbour: Option<Box<Neighbour>>,
 }
 
 /// A call of git that has failed.
@@ -61,6 +64,7 @@ impl Stop {
             event: None,
             hindrance,
             call: None,
+            neighbour: None,
         }
     }
 
@@ -131,6 +135,17 @@ impl Stop {
         self.line = format!("{}{before}{command}", self.line);
         self.hindrance.next = Some(command);
         self
+    }
+
+    /// With the other database's sync that gives way to this one.
+    pub(crate) fn before(mut self, neighbour: Option<Neighbour>) -> Self {
+        self.neighbour = neighbour.map(Box::new);
+        self
+    }
+
+    /// The other database's sync that gives way to this one: once that has ended, this one goes on.
+    pub(crate) fn neighbour(&self) -> Option<&Neighbour> {
+        self.neighbour.as_deref()
     }
 
     /// With what git has said on stderr.

@@ -4,6 +4,7 @@ use beadlock_base::secrets::masked;
 
 use crate::changes::CommitSeen;
 use crate::commit::Committed;
+use crate::neighbours::Neighbour;
 use crate::route::{Fetched, Route, Tips};
 use crate::truth::{self, Claim};
 use crate::{
@@ -11,6 +12,9 @@ use crate::{
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
     cause, commit, dolt, exclude, kept, names, open_files, owners, pull, push, say, turn, upstream,
 };
+
+/// How often a sync waits for that of another database of its repository.
+const NEIGHBOURS: usize = 3;
 
 /// What a sync has found out so far.
 #[derive(Debug, Default)]
@@ -46,6 +50,13 @@ pub(crate) fn report(mut request: SyncRequest) {
         ended = sync(&request, &mut findings);
     }
     if ended.as_ref().is_err_and(Stop::is_moved) || findings.is_to_be_committed {
+        ended = sync(&request, &mut findings);
+    }
+    for _ in 0..NEIGHBOURS {
+        let neighbour = ended.as_ref().err().and_then(Stop::neighbour);
+        if !neighbour.is_some_and(Neighbour::ends) {
+            break;
+        }
         ended = sync(&request, &mut findings);
     }
     findings.report.hindrance = ended.err().map(Stop::say);

@@ -1,10 +1,12 @@
 //! Two databases in one repository: their syncs wait for each other, and each finishes what the other has left.
 
-use std::fs;
+use std::fs::{self, File};
 use std::process::Command;
+use std::time::Instant;
 
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Running, wait_until};
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
 
 use crate::bench::{Bench, each, stops_when_naive};
@@ -157,4 +159,57 @@ fn a_lock_of_the_other_is_not_pulled() {
         "origin/main has sub/.beads/.exclusive-lock, and a pull would put it over",
         "a lock upstream",
     );
+}
+
+/// Of two syncs that want each other's database, the one whose path comes first waits for the other one's end. That one
+/// is a gate here, which is let go when the first has come upon it and has let its turn go.
+#[test]
+fn one_of_two_that_want_each_other_waits() {
+    if stops_when_naive() {
+        return;
+    }
+    let bench = bench();
+    bench.pushed_there(&[
+        ("sub/.beads/issues.jsonl", "{\"id\":\"theirs\"}\n"),
+        ("src/x.rs", "theirs\n"),
+    ]);
+    let gate = "turn=.git/beadlock.turn
+        flock -n sub/.beads sh -c \"touch ../is-held; until [ -e $turn ]; do :; done; while [ -e $turn ]; do :; done\" &
+        until [ -e ../is-held ]; do sleep 0.01; done";
+    let told = bench.once_before("fetch", gate);
+    told.ends_with(0, "it waits");
+    assert!(!told.log.contains("Not pulling"), "{}", told.log);
+    let fetches = fs::read_to_string(bench.path().join("bin/seen")).expect("what was called");
+    assert_eq!(fetches.lines().count(), 2, "it has not come upon the gate");
+    assert_eq!(
+        bench.read("sub/.beads/issues.jsonl"),
+        "{\"id\":\"theirs\"}\n"
+    );
+    bench.is_whole("it waits");
+}
+
+/// The one whose path comes later gives way, and pulls once the first is done.
+#[test]
+fn the_other_of_two_that_want_each_other_gives_way() {
+    if stops_when_naive() {
+        return;
+    }
+    let bench = bench();
+    bench.pushed_there(&[
+        (".beads/issues.jsonl", "{\"id\":\"theirs\"}\n"),
+        ("src/x.rs", "theirs\n"),
+    ]);
+    let once = || {
+        let agent = agent(&bench, &[OTHER], &["--once"]);
+        beadlock_tests::Ended::from(beadlock_tests::run(agent))
+    };
+    let gate = File::open(bench.here().join(".beads")).expect("open .beads");
+    let gate = Flock::lock(gate, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno);
+    let begun = Instant::now();
+    once();
+    assert!(logs(&bench).contains("Not pulling"), "{}", logs(&bench));
+    assert!(begun.elapsed() < PATIENCE, "it has waited");
+    drop(gate.expect("the gate is free"));
+    assert_eq!(once().code, 0, "{}", logs(&bench));
+    assert_eq!(bench.read(".beads/issues.jsonl"), "{\"id\":\"theirs\"}\n");
 }
