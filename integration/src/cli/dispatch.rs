@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::status::StatusArgs;
 use super::{Cli, Command, completion, help, hint, man, merge, patience};
+use crate::commands::status::LookAtFleet;
 use crate::commands::{
     acquire, append, break_lock, check, cycle, hold, release, setup, status, update, wait, write,
 };
@@ -32,6 +33,12 @@ const HELPERS: [Kind; 5] = [
     Kind::of::<Lookup>(),
     Kind::of::<DoctorTrials>(),
 ];
+
+/// How `status` asks the fleet of a database.
+#[cfg(feature = "fleet")]
+const LOOK_AT_FLEET: LookAtFleet = crate::run::fleet::look::look_at_fleet;
+#[cfg(not(feature = "fleet"))]
+const LOOK_AT_FLEET: LookAtFleet = |_, _| None;
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
@@ -133,10 +140,17 @@ fn dispatch(
             targets,
             protocol,
             ..
-        })) => status::run_id(&targets, &id, protocol.look(), environment, talk).print(&common),
+        })) => status::run_id(
+            &targets,
+            (&id, LOOK_AT_FLEET),
+            protocol.look(),
+            environment,
+            talk,
+        )
+        .print(&common),
         Some(Command::Status(typed)) => status::run(
             &typed.targets,
-            status::StatusScope::LockAndSync,
+            (status::StatusScope::LockAndSync, LOOK_AT_FLEET),
             typed.protocol.look(),
             environment,
             talk,
@@ -157,8 +171,12 @@ fn dispatch(
         Some(Command::Merge(typed)) => merge::merge(&typed, &common),
         Some(Command::Setup(typed)) => setup::run(&typed, environment, &common),
         Some(Command::Break(typed)) => break_lock::run(&typed, environment, &common),
-        Some(Command::Top(typed)) => top::run(&typed, environment, &common),
-        Some(Command::Doctor(typed)) => doctor::run(&typed, helpers, environment, &common),
+        Some(Command::Top(typed)) => top::run(&typed, LOOK_AT_FLEET, environment, &common),
+        #[cfg(feature = "fleet")]
+        Some(Command::Doctor(super::DoctorArgs { fleet: true, .. })) => {
+            crate::run::fleet::doctor::run(environment, &common)
+        }
+        Some(Command::Doctor(typed)) => doctor::run(&typed.doctor, helpers, environment, &common),
         #[cfg(feature = "fleet")]
         Some(Command::Fleet(typed)) => crate::commands::fleet::run(&typed, environment, &common),
         Some(Command::Help(typed)) => help::run(&typed, environment, &common),
@@ -167,7 +185,7 @@ fn dispatch(
         None => {
             let end = status::run(
                 &[],
-                status::StatusScope::LockAndSync,
+                (status::StatusScope::LockAndSync, LOOK_AT_FLEET),
                 LookOptions::default(),
                 environment,
                 talk,

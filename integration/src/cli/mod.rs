@@ -85,7 +85,7 @@ pub enum Command {
     /// Show a live view of agents and locks
     Top(top::TopArgs),
     /// Test what a file system can do and what beadlock promises there
-    Doctor(doctor::Doctor),
+    Doctor(DoctorArgs),
     /// Create, join, show or leave a fleet of several machines
     #[cfg(feature = "fleet")]
     Fleet(commands::fleet::FleetArgs),
@@ -95,6 +95,17 @@ pub enum Command {
     Man(man::ManArgs),
     /// Print the completion script of a shell
     Completions(completion::CompletionsArgs),
+}
+
+/// `beadlock doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    doctor: doctor::Doctor,
+    /// Examine the fleet of fleet.toml instead: its etcd, node by node, and whether claims across machines hold there
+    #[cfg(feature = "fleet")]
+    #[arg(long, conflicts_with = "dir")]
+    fleet: bool,
 }
 
 impl Command {

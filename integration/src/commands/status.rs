@@ -20,8 +20,6 @@ use crate::output::table::{fitted, terminal_width};
 use crate::output::{talk::Talk, talk::print};
 use crate::protocol::named_claim::{LostClaim, stands};
 use crate::protocol::{Acceptance, LookOptions, resolve};
-#[cfg(feature = "fleet")]
-use crate::run::fleet::look::FleetSight;
 use crate::settings::environment::Environment;
 
 mod sync;
@@ -36,17 +34,29 @@ pub enum StatusScope {
     LockAndSync,
 }
 
+/// What the fleet of a database says of it.
+#[derive(Debug)]
+pub struct FleetSight {
+    /// One line for people.
+    pub line: String,
+    /// The same for programs.
+    pub json: Value,
+}
+
+/// Asks the fleet of a target; `None`: it has joined none.
+pub type LookAtFleet = fn(&Target, &Environment) -> Option<FleetSight>;
+
 /// Looks at every target; one that cannot be answered does not stop the others.
 pub fn run(
     targets: &[OsString],
-    scope: StatusScope,
+    (scope, fleet): (StatusScope, LookAtFleet),
     options: LookOptions,
     environment: &Environment,
     talk: &Talk,
 ) -> Answers {
     let mut answers = Answers::default();
     for target in each(targets) {
-        match seen(target, scope, options, environment, talk) {
+        match seen(target, (scope, fleet), options, environment, talk) {
             Ok((data, text)) => answers.add(Exit::Done, data, &fitted(&text, terminal_width())),
             Err(error) => answers.failed(error),
         }
@@ -57,7 +67,7 @@ pub fn run(
 /// [`run`] for one target, that exits with 9 where the claim `id` does not stand.
 pub fn run_id(
     targets: &[OsString],
-    id: &str,
+    (id, fleet): (&str, LookAtFleet),
     options: LookOptions,
     environment: &Environment,
     talk: &Talk,
@@ -68,7 +78,7 @@ pub fn run_id(
         return answers;
     }
     let scope = StatusScope::LockAndSync;
-    let mut answers = run(targets, scope, options, environment, talk);
+    let mut answers = run(targets, (scope, fleet), options, environment, talk);
     if answers.errors.is_empty() {
         let named = targets.first().map(OsString::as_os_str);
         match resolve(named, environment, Acceptance::Any)
@@ -99,7 +109,7 @@ fn claim_of(id: &str, target: &Target, environment: &Environment) -> Option<Stri
 
 fn seen(
     target: Option<&OsStr>,
-    scope: StatusScope,
+    (scope, fleet): (StatusScope, LookAtFleet),
     options: LookOptions,
     environment: &Environment,
     talk: &Talk,
@@ -131,8 +141,14 @@ fn seen(
     if let (Some(object), Some(sync)) = (data.as_object_mut(), sync) {
         object.insert("sync".to_owned(), sync.json());
     }
-    let answer = (data, text(&seen, &explanation, line, talk));
-    Ok(with_fleet(&seen.target, answer, environment))
+    let mut text = text(&seen, &explanation, line, talk);
+    if let Some(fleet) = fleet(&seen.target, environment) {
+        text.push_str(&format!("  {}\n", fleet.line));
+        if let Some(object) = data.as_object_mut() {
+            object.insert("fleet".to_owned(), fleet.json);
+        }
+    }
+    Ok((data, text))
 }
 
 /// What the agent of a database says of its sync, else its log.
@@ -141,27 +157,6 @@ fn sync_of(target: &Target, scope: StatusScope) -> Option<SyncSight> {
         StatusScope::LockAndSync if target.has_cycles() => SyncSight::of(target.dir()),
         StatusScope::Lock | StatusScope::LockAndSync => None,
     }
-}
-
-/// With what the fleet of a database says of it.
-#[cfg(feature = "fleet")]
-fn with_fleet(
-    target: &Target,
-    (mut data, mut text): (Value, String),
-    environment: &Environment,
-) -> (Value, String) {
-    if let Some(fleet) = FleetSight::of(target, environment) {
-        text.push_str(&format!("  {}\n", fleet.line()));
-        if let Some(object) = data.as_object_mut() {
-            object.insert("fleet".to_owned(), fleet.json());
-        }
-    }
-    (data, text)
-}
-
-#[cfg(not(feature = "fleet"))]
-fn with_fleet(_: &Target, seen: (Value, String), _: &Environment) -> (Value, String) {
-    seen
 }
 
 /// `status --raw`: the bytes of every target's lock file, one after the other; none for a lock that is not there. A

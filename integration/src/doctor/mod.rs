@@ -13,14 +13,11 @@
 //! git_merge.rs   … of how git merges record files there
 //! processes.rs   … between two processes; second.rs: the second process
 //! results.rs     how the trials ended
-//! fleet.rs       the etcd of a fleet, and the fleet there
 //! guarantee.rs   from the results to what is promised: pure
 //! ```
 
 mod bench;
 mod directory;
-#[cfg(feature = "fleet")]
-mod fleet;
 mod git_merge;
 mod guarantee;
 mod lock_file;
@@ -48,27 +45,19 @@ use guarantee::{Guarantee, Holds, cannot_lock, guarantees};
 use results::{TrialResult, TrialResults};
 use table::{NOT_KNOWN, TRIALS};
 
-const GREEN: &str = "32";
-const YELLOW: &str = "33";
-const RED: &str = "31";
+pub const GREEN: &str = "32";
+pub const YELLOW: &str = "33";
+pub const RED: &str = "31";
 
 /// `beadlock doctor [DIR]`
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// The directory to examine; a database, memory:DIR or any other [default: the database that is found from here]
     pub dir: Option<OsString>,
-    /// Examine the fleet of fleet.toml instead: its etcd, node by node, and whether claims across machines hold there
-    #[cfg(feature = "fleet")]
-    #[arg(long, conflicts_with = "dir")]
-    pub fleet: bool,
 }
 
 /// Examines, and prints what was found.
 pub fn run(typed: &Doctor, helpers: Helpers, environment: &Environment, common: &Common) -> End {
-    #[cfg(feature = "fleet")]
-    if typed.fleet {
-        return fleet::run(environment, common);
-    }
     let examined =
         ExaminedDirectory::resolve(typed.dir.as_deref(), environment).and_then(|directory| {
             let signals = Signals::block().map_err(Error::of_signals)?;

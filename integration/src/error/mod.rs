@@ -2,8 +2,6 @@
 
 mod exit;
 mod failure;
-#[cfg(feature = "fleet")]
-mod fleet;
 
 pub use exit::{End, Exit, Replaced};
 pub use failure::{Code, Error, Holder};

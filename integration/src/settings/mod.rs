@@ -19,8 +19,6 @@ use wait::Wait;
 
 pub mod arguments;
 pub mod environment;
-#[cfg(feature = "fleet")]
-pub mod fleet;
 pub mod labels;
 pub mod remote;
 pub mod wait;

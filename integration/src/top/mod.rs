@@ -37,6 +37,7 @@ use self::source::{LookedAt, TopUpdate, ask_agent, locked, look_here};
 use self::view::TopLook;
 use crate::agent::ending::EndFlag;
 use crate::claim::target::not_found;
+use crate::commands::status::LookAtFleet;
 use crate::error::{End, Error, Exit};
 use crate::log::parse::time::LogTime;
 use crate::log::tail::LogTail;
@@ -59,14 +60,19 @@ pub struct TopArgs {
 }
 
 /// Shows the view until a key or a signal ends it.
-pub fn run(typed: &TopArgs, environment: &Environment, common: &Common) -> End {
-    match shown(typed, environment, common) {
+pub fn run(typed: &TopArgs, fleet: LookAtFleet, environment: &Environment, common: &Common) -> End {
+    match shown(typed, fleet, environment, common) {
         Ok(()) => End::Code(Exit::Done.code()),
         Err(error) => conclude(common, Err((End::Code(error.exit.code()), error))),
     }
 }
 
-fn shown(typed: &TopArgs, environment: &Environment, common: &Common) -> Result<(), Error> {
+fn shown(
+    typed: &TopArgs,
+    fleet: LookAtFleet,
+    environment: &Environment,
+    common: &Common,
+) -> Result<(), Error> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let other = "for a program or a log: beadlock status --agent ADDR --json, or --watch";
         return Err(Error::usage(format!(
@@ -91,6 +97,7 @@ fn shown(typed: &TopArgs, environment: &Environment, common: &Common) -> Result<
     let (wake, woken) = channel();
     look_here(
         Arc::clone(&looked_at),
+        fleet,
         environment.clone(),
         typed.interval,
         to,

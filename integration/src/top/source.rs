@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::app::scale;
 use super::row::{LocalLook, LogHistory};
 use crate::agent::{self, report::AgentStatus};
-use crate::commands::status::{self, StatusScope};
+use crate::commands::status::{self, LookAtFleet, StatusScope};
 use crate::log::parse::time::LogTime;
 use crate::log::tail::LogTail;
 use crate::output::{answers::Answers, talk::Talk};
@@ -79,6 +79,7 @@ pub fn ask_agent(
 /// Looks at this machine's locks and logs again and again.
 pub fn look_here(
     looked_at: Arc<Mutex<LookedAt>>,
+    fleet: LookAtFleet,
     environment: Environment,
     every: Duration,
     to: Sender<TopUpdate>,
@@ -87,7 +88,7 @@ pub fn look_here(
     let look = move || {
         let (talk, mut tails) = (Talk::silent(), HashMap::new());
         loop {
-            let looks = looks(&looked_at, &environment, &talk, &mut tails);
+            let looks = looks(&looked_at, (&environment, fleet), &talk, &mut tails);
             if to.send(TopUpdate::Looks(looks)).is_err() || !waits(&wake, every) {
                 return;
             }
@@ -106,7 +107,7 @@ fn waits(wake: &Receiver<()>, every: Duration) -> bool {
 
 fn looks(
     looked_at: &Mutex<LookedAt>,
-    environment: &Environment,
+    (environment, fleet): (&Environment, LookAtFleet),
     talk: &Talk,
     tails: &mut HashMap<PathBuf, LogTail>,
 ) -> Vec<LocalLook> {
@@ -134,7 +135,7 @@ fn looks(
         let answers = match scope {
             Some(scope) => status::run(
                 std::slice::from_ref(&name),
-                scope,
+                (scope, fleet),
                 LookOptions::default(),
                 environment,
                 talk,

@@ -13,6 +13,7 @@ use crate::commands::fleet::evict::why;
 use crate::error::Error;
 use crate::output::{talk::Talk, trail::Trail};
 use crate::run::fleet::Joined;
+use crate::run::fleet::error::fleet_error;
 use crate::settings::environment::Environment;
 
 /// Marks the claim that is meant, and returns the envelope's `data`; `None`: it is not the claim in the fleet that is
@@ -44,9 +45,9 @@ pub fn run(
     if !is_meant {
         return Ok(None);
     }
-    let fleet = Fleet::of_mark(&joined.config, &joined.mark)?;
+    let fleet = Fleet::of_mark(&joined.config, &joined.mark).map_err(fleet_error)?;
     let reason = typed.reason.as_deref().unwrap_or("no reason given");
-    if fleet.evict(*session, &why(reason))? == Evicted::NotThere {
+    if fleet.evict(*session, &why(reason)).map_err(fleet_error)? == Evicted::NotThere {
         return Ok(None);
     }
     let (name, holder, host) = (

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use crate::error::{End, Error, Replaced};
 use crate::observe::Stopped;
 use crate::output::{Common, answers::conclude, answers::end_of};
-use crate::settings::{environment::Environment, fleet::places};
+use crate::run::fleet::config::places;
+use crate::run::fleet::error::fleet_error;
+use crate::settings::environment::Environment;
 use crate::words::millis;
 use beadlock_base::poll::wait_for;
 use beadlock_supervise::signals::Signals;
@@ -52,7 +54,7 @@ fn create(
 ) -> Result<Value, Stopped> {
     let (talk, places) = (&common.talk, places(environment));
     let (config, is_written) = configured(typed.url.as_deref(), &places)?;
-    let Created { fleet, is_new } = Fleet::create(&config, typed.above).map_err(Error::from)?;
+    let Created { fleet, is_new } = Fleet::create(&config, typed.above).map_err(fleet_error)?;
     let url = fleet.url();
     if !is_written {
         write(&config)?;
@@ -70,7 +72,7 @@ fn create(
     let begun = Instant::now();
     let mut signals = Signals::block().map_err(Error::of_signals)?;
     let mut is_first = true;
-    while let Some(left) = fleet.is_new().map_err(Error::from)? {
+    while let Some(left) = fleet.is_new().map_err(fleet_error)? {
         talk.say_live(&Young { left }, std::mem::take(&mut is_first));
         let [signalled] = wait_for(
             [Some(signals.as_fd())],
@@ -108,7 +110,7 @@ impl fmt::Display for Young {
 fn configured(url: Option<&str>, places: &Places) -> Result<(Config, bool), Error> {
     let read = Config::read(places);
     let Some(url) = url else {
-        return Ok((read?, true));
+        return Ok((read.map_err(fleet_error)?, true));
     };
     let to_write = places.to_write(nix::unistd::geteuid().is_root());
     let typed = Config::of_url(url, to_write).map_err(Error::usage)?;
@@ -121,7 +123,7 @@ fn configured(url: Option<&str>, places: &Places) -> Result<(Config, bool), Erro
             )))
         }
         Err(error) if error.kind() == Kind::NoConfig => Ok((typed, false)),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(fleet_error(error)),
     }
 }
 

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use crate::error::{Code, End, Error};
 use crate::output::{Common, answers::conclude};
-use crate::settings::{environment::Environment, fleet::config};
+use crate::run::fleet::config::config;
+use crate::run::fleet::error::fleet_error;
+use crate::settings::environment::Environment;
 use crate::words::counted;
 
 const EXAMPLES: &str = "\
@@ -34,12 +36,15 @@ fn destroy(
     environment: &Environment,
     common: &Common,
 ) -> Result<Value, Error> {
-    let fleet = Fleet::open(&config(environment)?)?;
-    let (url, seen) = (fleet.url(), said_of(&fleet.overview()?));
+    let fleet = Fleet::open(&config(environment)?).map_err(fleet_error)?;
+    let (url, seen) = (
+        fleet.url(),
+        said_of(&fleet.overview().map_err(fleet_error)?),
+    );
     if !typed.yes {
         consent(&url, &seen, common)?;
     }
-    fleet.destroy()?;
+    fleet.destroy().map_err(fleet_error)?;
     common.talk.say(&format!(
         "destroyed the fleet at {url}; clones that have joined it stand still until they leave, or join another one"
     ));

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use crate::error::{Code, End, Error};
 use crate::output::{Common, answers::conclude};
-use crate::settings::{environment::Environment, fleet::config};
+use crate::run::fleet::config::config;
+use crate::run::fleet::error::fleet_error;
+use crate::settings::environment::Environment;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,12 +49,14 @@ pub fn run(typed: &EvictArgs, environment: &Environment, common: &Common) -> End
 }
 
 fn evict(typed: &EvictArgs, environment: &Environment, common: &Common) -> Result<Value, Error> {
-    let fleet = Fleet::open(&config(environment)?)?;
+    let fleet = Fleet::open(&config(environment)?).map_err(fleet_error)?;
     let session = typed.session;
-    let Evicted::Marked(SessionValue { who, .. }) = fleet.evict(
-        session,
-        &why(typed.reason.as_deref().unwrap_or("no reason given")),
-    )?
+    let Evicted::Marked(SessionValue { who, .. }) = fleet
+        .evict(
+            session,
+            &why(typed.reason.as_deref().unwrap_or("no reason given")),
+        )
+        .map_err(fleet_error)?
     else {
         let message = format!(
             "there is no session {session} in the fleet at {}; type: beadlock fleet status",

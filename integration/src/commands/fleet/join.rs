@@ -20,7 +20,9 @@ use crate::claim::{gate, target::Target};
 use crate::error::{Code, End, Error, Holder, Replaced};
 use crate::observe::Stopped;
 use crate::output::{Common, answers::conclude, answers::end_of};
-use crate::settings::{environment::Environment, fleet::config};
+use crate::run::fleet::config::config;
+use crate::run::fleet::error::fleet_error;
+use crate::settings::environment::Environment;
 use crate::words::{self, counted};
 use beadlock_supervise::signals::Signals;
 
@@ -54,8 +56,8 @@ fn join(typed: &JoinArgs, environment: &Environment, common: &Common) -> Result<
     let target = database(typed.target.as_deref(), environment)?;
     target.refuse_tracked()?;
     refuse_tracked_mark(target.dir()).map_err(Error::from)?;
-    let fleet = Fleet::open(&config(environment)?).map_err(Error::from)?;
-    let before = mark::read_in(target.dir()).map_err(Error::from)?;
+    let fleet = Fleet::open(&config(environment)?).map_err(fleet_error)?;
+    let before = mark::read_in(target.dir()).map_err(fleet_error)?;
     let mark = match &before {
         Some(mark) if mark.fleet == fleet.nonce() && mark.name == *name => mark.clone(),
         Some(mark) if mark.fleet == fleet.nonce() => return Err(joined_as(&mark.name, name).into()),
@@ -70,7 +72,7 @@ fn join(typed: &JoinArgs, environment: &Environment, common: &Common) -> Result<
         version,
         since: facts::now(),
     };
-    fleet.join(&mark, &member).map_err(Error::from)?;
+    fleet.join(&mark, &member).map_err(fleet_error)?;
     if before.as_ref() != Some(&mark) {
         // Not under the gate is a cycle that has not seen the mark.
         let marked = marked(&target, &mark, before.is_some(), common);
@@ -158,7 +160,7 @@ fn marked(target: &Target, mark: &Mark, is_there: bool, common: &Common) -> Resu
     } else {
         mark::write(dir, mark)
     };
-    match written.map_err(Error::from)? {
+    match written.map_err(fleet_error)? {
         true => Ok(()),
         false => {
             let message = format!(
@@ -172,7 +174,7 @@ fn marked(target: &Target, mark: &Mark, is_there: bool, common: &Common) -> Resu
 
 /// The other clones of the name.
 fn others(fleet: &Fleet, mark: &Mark) -> Result<Vec<SeenMember>, Error> {
-    let overview = fleet.overview()?;
+    let overview = fleet.overview().map_err(fleet_error)?;
     let is_other = |member: &SeenMember| member.name == mark.name && member.clone != mark.clone;
     Ok(overview.members.into_iter().filter(is_other).collect())
 }

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use crate::error::{Code, End, Error};
 use crate::output::{Common, answers::conclude};
 use crate::protocol::{Acceptance, resolve};
-use crate::settings::{environment::Environment, fleet::config};
+use crate::run::fleet::config::config;
+use crate::run::fleet::error::fleet_error;
+use crate::settings::environment::Environment;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,9 +47,9 @@ fn leave(typed: &LeaveArgs, environment: &Environment, common: &Common) -> Resul
             ));
             None
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(fleet_error(error)),
     };
-    if !mark::remove(dir)? {
+    if !mark::remove(dir).map_err(fleet_error)? {
         let message = format!(
             "{} has not joined a fleet: there is no {MARK} in it",
             target.given
@@ -56,8 +58,8 @@ fn leave(typed: &LeaveArgs, environment: &Environment, common: &Common) -> Resul
     }
     let told = match &found {
         Some(mark) => config(environment).and_then(|config| {
-            let fleet = Fleet::of_mark(&config, mark)?;
-            Ok(fleet.leave(mark)?)
+            let fleet = Fleet::of_mark(&config, mark).map_err(fleet_error)?;
+            Ok(fleet.leave(mark).map_err(fleet_error)?)
         }),
         None => Ok(()),
     };

@@ -6,14 +6,10 @@ use serde_json::{Value, json};
 
 use super::Joined;
 use crate::claim::{fleet::has_joined, target::Target};
+use crate::commands::status::FleetSight;
 use crate::error::Error;
+use crate::run::fleet::error::fleet_error;
 use crate::settings::environment::Environment;
-
-/// One look; it changes nothing.
-pub struct FleetSight {
-    joined: Result<Joined, Error>,
-    claim: Result<Option<FleetClaimSeen>, Error>,
-}
 
 /// A claim that stands.
 pub struct FleetClaimSeen {
@@ -21,52 +17,41 @@ pub struct FleetClaimSeen {
     token: Option<u64>,
 }
 
-impl FleetSight {
-    /// Of a target; `None`: it has not joined a fleet.
-    pub fn of(target: &Target, environment: &Environment) -> Option<Self> {
-        if matches!(has_joined(target), Ok(false)) {
-            return None;
-        }
-        let joined = Joined::of(target, environment).transpose()?;
-        let claim = joined
-            .as_ref()
-            .map_err(Error::clone)
-            .and_then(Joined::claim);
-        Some(Self { joined, claim })
+/// One look at the fleet of a target; it changes nothing. `None`: it has not joined a fleet.
+pub fn look_at_fleet(target: &Target, environment: &Environment) -> Option<FleetSight> {
+    if matches!(has_joined(target), Ok(false)) {
+        return None;
     }
-
-    /// One line for people.
-    pub fn line(&self) -> String {
-        let name = self
-            .joined
-            .as_ref()
-            .map(|joined| format!("{} ", joined.mark.name))
-            .unwrap_or_default();
-        match &self.claim {
-            Ok(None) => format!("fleet: {name}is free there; who is in it: beadlock fleet status"),
-            Ok(Some(seen)) => {
-                let value = &seen.claim.value;
-                let (holder, host, pid) = (escaped(&value.holder), escaped(&value.host), value.pid);
-                format!(
-                    "fleet: {name}is claimed by {holder} (PID {pid} on {host}) since {}",
-                    value.started_at
-                )
-            }
-            Err(error) => format!("fleet: {name}is not to be seen: {error}"),
+    let joined = Joined::of(target, environment).transpose()?;
+    let claim = joined
+        .as_ref()
+        .map_err(Error::clone)
+        .and_then(Joined::claim);
+    let joined = joined.as_ref().ok();
+    let name = joined.map(|joined| joined.mark.name.as_str());
+    let line = match &claim {
+        Ok(None) => "is free there; who is in it: beadlock fleet status".to_owned(),
+        Ok(Some(seen)) => {
+            let value = &seen.claim.value;
+            let (holder, host, pid) = (escaped(&value.holder), escaped(&value.host), value.pid);
+            format!(
+                "is claimed by {holder} (PID {pid} on {host}) since {}",
+                value.started_at
+            )
         }
-    }
-
-    /// The same for programs.
-    pub fn json(&self) -> Value {
-        let joined = self.joined.as_ref().ok();
-        let seen = self.claim.as_ref().ok().and_then(Option::as_ref);
-        json!({
-            "name": joined.map(|joined| joined.mark.name.as_str()),
+        Err(error) => format!("is not to be seen: {error}"),
+    };
+    let shown = name.map(|name| format!("{name} ")).unwrap_or_default();
+    let seen = claim.as_ref().ok().and_then(Option::as_ref);
+    Some(FleetSight {
+        line: format!("fleet: {shown}{line}"),
+        json: json!({
+            "name": name,
             "url": joined.map(|joined| joined.config.url()),
             "claim": seen.map(FleetClaimSeen::json),
-            "error": self.claim.as_ref().err().map(ToString::to_string),
-        })
-    }
+            "error": claim.as_ref().err().map(ToString::to_string),
+        }),
+    })
 }
 
 impl FleetClaimSeen {
@@ -83,8 +68,8 @@ impl FleetClaimSeen {
 impl Joined {
     /// The claim that stands on the database in its fleet.
     pub fn claim(&self) -> Result<Option<FleetClaimSeen>, Error> {
-        let fleet = Fleet::of_mark(&self.config, &self.mark)?;
-        let claim = fleet.claim_of(&self.mark.name)?;
+        let fleet = Fleet::of_mark(&self.config, &self.mark).map_err(fleet_error)?;
+        let claim = fleet.claim_of(&self.mark.name).map_err(fleet_error)?;
         Ok(claim.map(|claim| FleetClaimSeen {
             token: fleet.token(&claim),
             claim,

@@ -7,6 +7,9 @@
 //! 4. After the work the lock is released, then the claim in the fleet ends. A claim that is given up ends the other
 //!    way round.
 
+pub mod config;
+pub mod doctor;
+pub mod error;
 pub mod look;
 pub mod right;
 mod wait;
@@ -26,10 +29,12 @@ use crate::claim::{leaving::Why, loss::Loss, target::Target};
 use crate::error::{Code, Error};
 use crate::observe::{Claimed, ClaimedInFleet, Notice};
 use crate::observe::{Stopped, WaitControl};
-use crate::settings::{OnLoss, environment::Environment, fleet::config, wait::Wait};
+use crate::run::fleet::error::fleet_error;
+use crate::settings::{OnLoss, environment::Environment, wait::Wait};
 use crate::{output::trail::Trail, words::to_type};
 use beadlock_supervise::signals::Signals;
 use beadlock_supervise::watchdog::HearHeartbeats;
+use config::config;
 use wait::{Patience, Standing};
 use watch::{FleetSession, FleetWatch};
 
@@ -52,7 +57,7 @@ impl Joined {
         if !has_joined(target)? {
             return Ok(None);
         }
-        let Some(mark) = mark::read_in(target.dir())? else {
+        let Some(mark) = mark::read_in(target.dir()).map_err(fleet_error)? else {
             return Ok(None);
         };
         Ok(Some(Self {
@@ -243,7 +248,7 @@ impl SessionClaim for InFleet<'_> {
     ) -> Result<(), Stopped> {
         let Joined { mark, config } = self.joined.clone();
         if mark::read_in(self.target().dir())
-            .map_err(Error::from)?
+            .map_err(fleet_error)?
             .as_ref()
             != Some(&mark)
         {
@@ -265,7 +270,7 @@ impl SessionClaim for InFleet<'_> {
             id: self.id.clone(),
             who,
         };
-        let claim = FleetClaim::begin(config, request).map_err(Error::from)?;
+        let claim = FleetClaim::begin(config, request).map_err(fleet_error)?;
         match self.patience.until_held(&claim, self.name(), attending) {
             Ok(standing) => {
                 let watch = FleetWatch::of(FleetSession::Claim(claim))

@@ -13,6 +13,7 @@ use crate::claim::keeping::FleetGuard;
 use crate::error::{Code, Error};
 use crate::observe::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use crate::output::trail::Trail;
+use crate::run::fleet::error::fleet_error;
 use crate::settings::wait::Deadline;
 use crate::words::to_type;
 use beadlock_base::poll::wait_for;
@@ -40,7 +41,7 @@ impl HeldRight {
         let stopped = |error: Error| NoRight::Stopped(error.into());
         let Joined { mark, config } = joined.clone();
         let agent = FleetAgent::start(config, Who::this_process())
-            .map_err(|error| stopped(error.into()))?;
+            .map_err(|error| stopped(fleet_error(error)))?;
         let deadline = Deadline::after(TO_COME);
         let mut notice = Deadline::after(NOTICE_AFTER);
         let permit = loop {
@@ -53,7 +54,7 @@ impl HeldRight {
             if !comes_perhaps || deadline.is_over() {
                 let _ = agent.end();
                 return Err(match refusal {
-                    Refusal::Failed(error) => stopped(error.into()),
+                    Refusal::Failed(error) => stopped(fleet_error(error)),
                     refusal => NoRight::Skipped(refusal.decision()),
                 });
             }

@@ -8,6 +8,7 @@ use beadlock_fleet::{AgentSeen, ClaimState, ClaimValue, FleetClaim, HeldClaim, N
 
 use crate::error::{Code, Error};
 use crate::observe::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
+use crate::run::fleet::error::fleet_error;
 use crate::settings::wait::{Deadline, Wait};
 use crate::words::{counted, shown_age, to_type};
 use beadlock_base::poll::wait_for;
@@ -51,7 +52,7 @@ impl Patience {
                     attending.waited(begun.elapsed());
                     return Ok(Standing(held.clone()));
                 }
-                ClaimState::Failed(error) => return Err(Error::from(error.clone()).into()),
+                ClaimState::Failed(error) => return Err(fleet_error(error.clone()).into()),
                 ClaimState::Connecting { .. } | ClaimState::New => answer,
                 ClaimState::Waiting(_) => wait,
                 ClaimState::Draining { .. } => {

@@ -2,8 +2,9 @@
 
 use beadlock_fleet::{Config, Places};
 
-use super::environment::Environment;
 use crate::error::Error;
+use crate::run::fleet::error::fleet_error;
+use crate::settings::environment::Environment;
 
 /// Where the configuration file may be.
 pub fn places(environment: &Environment) -> Places {
@@ -19,5 +20,5 @@ pub fn places(environment: &Environment) -> Places {
 
 /// The configuration: exit 1 where there is none, 2 where it is wrong.
 pub fn config(environment: &Environment) -> Result<Config, Error> {
-    Ok(Config::read(&places(environment))?)
+    Ok(Config::read(&places(environment)).map_err(fleet_error)?)
 }

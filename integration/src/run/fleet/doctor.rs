@@ -4,11 +4,13 @@ use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_fleet::{Config, EtcdReport, Fleet, Kind, NodeReport, examine};
 use serde_json::{Value, json};
 
-use super::{GREEN, RED, YELLOW};
-use crate::error::{End, Error, Exit};
+use crate::doctor::{GREEN, RED, YELLOW};
+use crate::error::{End, Exit};
 use crate::output::answers::{conclude, ended, print_answer};
 use crate::output::{Common, talk::Talk};
-use crate::settings::{environment::Environment, fleet::config};
+use crate::run::fleet::config::config;
+use crate::run::fleet::error::fleet_error;
+use crate::settings::environment::Environment;
 
 /// One thing that was looked at.
 struct Row {
@@ -20,7 +22,8 @@ struct Row {
 
 /// Looks at all of it.
 pub fn run(environment: &Environment, common: &Common) -> End {
-    let examined = config(environment).and_then(|config| Ok((examine(&config)?, config)));
+    let examined =
+        config(environment).and_then(|config| Ok((examine(&config).map_err(fleet_error)?, config)));
     let (report, config) = match examined {
         Ok(examined) => examined,
         Err(error) => return conclude(common, Err((End::Code(error.exit.code()), error))),
@@ -94,7 +97,7 @@ fn of_node(node: &NodeReport) -> Row {
 
 fn of_fleet(config: &Config) -> Row {
     let what = "fleet".to_owned();
-    match Fleet::open(config).map_err(|error| (error.kind(), Error::from(error))) {
+    match Fleet::open(config).map_err(|error| (error.kind(), fleet_error(error))) {
         Ok(_) => Row {
             ok: Some(true),
             what,
