@@ -35,6 +35,7 @@ mod commands;
 mod doctor;
 mod error;
 mod explain;
+mod fact;
 mod files;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -53,7 +54,8 @@ mod words;
 
 pub use api::hold::{Claim, Hold, NotReleased};
 pub use api::{file_lock as file, framework, memory_lock as memory};
-pub use error::{Code, End, Error, Holder};
+pub use error::{Code, Error, Holder};
+pub use output::end::End;
 pub use output::envelope::{Envelope, Request};
 pub use settings::wait::Wait;
 

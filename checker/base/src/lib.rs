@@ -31,6 +31,7 @@ pub mod process;
 pub mod regular;
 pub mod secrets;
 pub mod shell;
+pub mod stdout;
 pub mod sys;
 
 pub use error::{Error, Result};

@@ -11,9 +11,12 @@ use beadlock_base::address::Address;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::{Code, End, Exit};
 use crate::output::Common;
 use crate::output::answers::{conclude, ended, print_answer};
+use crate::{
+    error::{Code, Exit},
+    output::end::End,
+};
 
 use self::client::NoAnswer;
 use self::report::AgentStatus;

@@ -12,9 +12,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::ending::EndFlag;
 use super::report::{AgentStatus, TROUBLE};
-use crate::error::{End, Exit};
 use crate::output::Common;
 use crate::words::counted;
+use crate::{error::Exit, output::end::End};
 
 /// What was said last.
 #[derive(Debug, Default)]

@@ -22,7 +22,11 @@ use crate::error::Code;
 use crate::error::Error;
 use crate::observe::{Stopped, Unattended, WaitControl};
 use crate::protocol::{Acceptance, directory, resolve};
-use crate::settings::{check_holder, environment::Environment, labels::Labels, wait::Wait};
+use crate::settings::{
+    environment::Environment,
+    labels::{Labels, check_holder},
+    wait::Wait,
+};
 use beadlock_supervise::command::holder_name;
 
 /// A claim to be made: on what, under which name, how patiently.

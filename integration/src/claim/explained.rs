@@ -12,7 +12,7 @@ use beadlock_core::{gates::Gates, look::Look};
 use jiff::SignedDuration;
 
 use super::target::Target;
-use crate::output::Fact;
+use crate::fact::Fact;
 use crate::words::{self, Part, shown_age, to_type};
 
 /// What is to be seen of this machine's processes: looked for once, when first asked, however many locks there are.

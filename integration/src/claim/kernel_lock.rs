@@ -12,8 +12,11 @@ use serde_json::Value;
 use super::{keeping::Guard, leaving::Why, loss::Loss, target::Target};
 use crate::observe::{Stopped, WaitControl};
 use crate::{
-    error::Error, observe::Observer, output::Fact, output::trail::Trail,
-    settings::environment::Environment, settings::wait::Wait,
+    error::Error,
+    fact::Fact,
+    observe::Observer,
+    output::trail::Trail,
+    settings::{environment::Environment, wait::Wait},
 };
 
 /// A lock that the kernel keeps: nothing is written, and so nothing goes stale.

@@ -17,6 +17,7 @@ pub mod lease;
 pub mod leaving;
 pub mod loss;
 pub mod nested;
+pub mod on_loss;
 pub mod patience;
 pub mod protocol;
 pub mod record_claim;

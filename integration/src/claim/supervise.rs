@@ -14,8 +14,8 @@ use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
 use super::keeping::{Guard, LossReport};
 use super::loss::Loss;
-use crate::error::{End, Exit};
-use crate::{output::talk::Talk, settings::OnLoss, settings::wait::Deadline};
+use crate::{claim::on_loss::OnLoss, output::talk::Talk, settings::wait::Deadline};
+use crate::{error::Exit, output::end::End};
 use beadlock_base::poll::wait_for_each;
 use beadlock_supervise::signals::{Received, Signals};
 use beadlock_supervise::tree::{self, Ending, Tree};

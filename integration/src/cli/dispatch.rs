@@ -13,16 +13,22 @@ use crate::commands::{
     acquire, append, break_lock, check, cycle, hold, release, setup, status, update, wait, write,
 };
 use crate::doctor::second::DoctorTrials;
-use crate::error::{End, Error, Exit, Replaced};
 use crate::output::script::Script;
 use crate::output::{
-    Common, answers::conclude, answers::not_written, envelope::Request, talk::print,
+    Common,
+    answers::{conclude, not_written},
+    envelope::Request,
 };
 use crate::run::lease_keeper::LeaseKeeperRequest;
 use crate::settings::{
     self, common_unresolved, environment::Environment, environment::boolean, remote::Lookup,
 };
 use crate::{agent, doctor, list, log, protocol::LookOptions, top};
+use crate::{
+    error::{Error, Exit},
+    output::end::{End, Replaced},
+};
+use beadlock_base::stdout::print;
 use beadlock_supervise::watchdog::{GateKeeperHelper, WatchdogHelper};
 
 /// The helper processes that this program can be.

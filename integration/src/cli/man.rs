@@ -8,8 +8,8 @@ use clap_mangen::{Man, roff};
 
 use super::{Cli, printed};
 use crate::claim::report::write;
-use crate::error::{End, Error};
 use crate::output::Common;
+use crate::{error::Error, output::end::End};
 
 /// When the pages were last changed by hand.
 const DATE: &str = "2026-11-25";

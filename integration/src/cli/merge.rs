@@ -12,11 +12,17 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::{Cli, Command, help, hint};
 use crate::commands::merge::{MergeArgs, merge_files};
-use crate::error::{End, Error, Exit};
 use crate::output::{
-    Common, answers::not_written, answers::print_envelope, envelope::Request, talk::print,
+    Common,
+    answers::{not_written, print_envelope},
+    envelope::Request,
 };
 use crate::settings::{common, common_unresolved, environment::Environment};
+use crate::{
+    error::{Error, Exit},
+    output::end::End,
+};
+use beadlock_base::stdout::print;
 
 const NAME: &str = "merge";
 

@@ -2,10 +2,17 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::error::{End, Error, Exit};
-use crate::output::{Common, answers::conclude, answers::not_written, talk::print};
+use crate::output::{
+    Common,
+    answers::{conclude, not_written},
+};
 use crate::settings::arguments::{CommonArgs, LockDirArg};
 use crate::{commands, doctor, list, log, top};
+use crate::{
+    error::{Error, Exit},
+    output::end::End,
+};
+use beadlock_base::stdout::print;
 use targets::NAMED_LOCKS;
 
 mod completion;

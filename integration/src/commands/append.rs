@@ -8,11 +8,14 @@ use serde_json::{Value, json};
 
 use super::write::STDIN;
 use crate::cli::targets::file::{Checked, OnFile};
-use crate::error::{End, Error, Replaced};
 use crate::files::{append::Lines, append::append as append_lines, entry::Entry, json::Format};
 use crate::observe::Stopped;
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::environment::Environment;
+use crate::{
+    error::Error,
+    output::end::{End, Replaced},
+};
 use beadlock_supervise::signals::Signals;
 
 const HELP: &str = "\

@@ -29,7 +29,6 @@ use serde_json::Value;
 
 use crate::claim::fleet::waive;
 use crate::claim::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
-use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
 use crate::observe::Notice;
 use crate::output::{Common, answers::end_of, answers::print_envelope, trail::Trail};
@@ -38,11 +37,18 @@ use crate::protocol::{Acceptance, resolve};
 #[cfg(feature = "fleet")]
 use crate::run::fleet::Joined;
 use crate::run::{session::Finished, session::Session};
-use crate::settings::{self, OnLoss, environment::Environment};
 use crate::words::{self, to_type};
+use crate::{
+    claim::on_loss::OnLoss,
+    settings::{self, environment::Environment},
+};
 use crate::{
     claim::{keeping::Guard, leaving::Why, loss::Loss, nested, report::Report, target::Target},
     observe::{Stopped, WaitControl},
+};
+use crate::{
+    error::{Code, Error, Exit},
+    output::end::{End, Replaced},
 };
 use beadlock_supervise::watchdog::{GateKeeper, KnownCommand};
 use beadlock_supervise::{command::Command, signals::Signals};

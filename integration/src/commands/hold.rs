@@ -9,14 +9,18 @@ use beadlock_base::{beside::Helpers, duration};
 use clap::Args;
 
 use crate::cli::targets::{self, Claimer, HoldOnlyArgs, refuse_report, targets_of_claim};
-use crate::error::{End, Error};
 use crate::ignored::reminder::Reminding;
 use crate::output::{
-    Common, answers::end_of, answers::print_envelope, refuse_lock_file, talk::print,
+    Common,
+    answers::{end_of, print_envelope},
+    trail::refuse_lock_file,
 };
 use crate::protocol::named_claim::{anew, refuse_lost};
 use crate::run::{session::Finished, session::Session, steps::Steps};
-use crate::settings::{Claim, Hold, OnLoss, arguments::ClaimArgs, environment::Environment};
+use crate::{
+    claim::on_loss::OnLoss,
+    settings::{Claim, Hold, arguments::ClaimArgs, environment::Environment},
+};
 use crate::{
     claim::{
         report::{self, Report},
@@ -24,6 +28,8 @@ use crate::{
     },
     observe::Stopped,
 };
+use crate::{error::Error, output::end::End};
+use beadlock_base::stdout::print;
 use beadlock_supervise::{command::Command, signals::Signals};
 
 const EXAMPLES: &str = "\

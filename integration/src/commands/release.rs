@@ -16,9 +16,12 @@ use crate::claim::kernel_lock::{KernelRelease, WithoutRecord};
 use crate::claim::leaving::{Enders, Leaving, Left, Why};
 use crate::claim::protocol::ProtocolKind;
 use crate::cli::targets::{ReleaseArgs, refuse_options};
-use crate::error::{Code, End, Error, Exit};
 use crate::output::script::Script;
-use crate::output::{Common, answers::conclude, refuse_lock_file, talk::print, trail::Trail};
+use crate::output::{
+    Common,
+    answers::conclude,
+    trail::{Trail, refuse_lock_file},
+};
 use crate::protocol::named_claim::{LostClaim, UNTIL, VARIABLES};
 use crate::protocol::{Acceptance, resolve};
 use crate::run::steps::{RESULT_FILE, failure_step};
@@ -28,6 +31,11 @@ use crate::{
     claim::{gate, nested, target::Target, under::ClaimNames},
     observe::Unattended,
 };
+use crate::{
+    error::{Code, Error, Exit},
+    output::end::End,
+};
+use beadlock_base::stdout::print;
 use beadlock_supervise::tree;
 
 const EXAMPLES: &str = "\

@@ -17,10 +17,11 @@ use crate::error::{Code, Error, Exit};
 use crate::explain::{explanation::Explanation, observed::Observed, seen::Seen};
 use crate::output::answers::{Answers, each, not_written};
 use crate::output::table::{fitted, terminal_width};
-use crate::output::{talk::Talk, talk::print};
+use crate::output::talk::Talk;
 use crate::protocol::named_claim::{LostClaim, stands};
 use crate::protocol::{Acceptance, LookOptions, resolve};
 use crate::settings::environment::Environment;
+use beadlock_base::stdout::print;
 
 mod sync;
 

@@ -10,7 +10,6 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::cli::targets::file::{Backups, Checked, OnFile, tell};
-use crate::error::{Code, End, Error, Replaced};
 use crate::files::{
     entry::Beside, entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy,
 };
@@ -18,6 +17,10 @@ use crate::observe::Stopped;
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::protocol::{file::nested, file::open::LockFile};
 use crate::settings::{self, either, environment::Environment};
+use crate::{
+    error::{Code, Error},
+    output::end::{End, Replaced},
+};
 use beadlock_supervise::{command::Command, signals::Signals};
 use filter::{Filter, Input};
 

@@ -14,11 +14,14 @@ use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::protocol::ProtocolKind;
 use crate::claim::{fleet::has_joined, gate, patience::Patience, target::Target};
 use crate::cli::targets::LookArgs;
-use crate::error::{End, Error, Replaced};
 use crate::observe::{Stopped, WaitControl};
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::protocol::{Acceptance, resolve};
 use crate::settings::{audit, either, environment::Environment, wait::Wait};
+use crate::{
+    error::Error,
+    output::end::{End, Replaced},
+};
 use crate::{ground::Ground, words};
 use beadlock_supervise::signals::Signals;
 

@@ -8,11 +8,14 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::cli::targets::file::{Backups, Checked, OnFile, tell};
-use crate::error::{End, Error, Replaced};
 use crate::files::{entry::Entry, json::Format, stage::Stage, write::Draft, write::tidy};
 use crate::observe::Stopped;
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::environment::Environment;
+use crate::{
+    error::Error,
+    output::end::{End, Replaced},
+};
 use beadlock_base::poll::wait_for;
 use beadlock_supervise::signals::Signals;
 

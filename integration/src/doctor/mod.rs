@@ -33,11 +33,14 @@ use clap::Args;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::error::{End, Error, Exit};
 use crate::output::answers::{conclude, ended, print_answer};
 use crate::output::{Common, talk::Talk};
 use crate::settings::environment::Environment;
 use crate::words::{Part, to_type};
+use crate::{
+    error::{Error, Exit},
+    output::end::End,
+};
 use beadlock_supervise::signals::Signals;
 
 use bench::{ExaminedDirectory, TrialSite};

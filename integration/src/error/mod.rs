@@ -3,5 +3,5 @@
 mod exit;
 mod failure;
 
-pub use exit::{End, Exit, Replaced};
+pub use exit::Exit;
 pub use failure::{Code, Error, Holder};

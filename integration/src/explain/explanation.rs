@@ -18,7 +18,7 @@ use super::gate::{GateSeen, Shut};
 use super::situation::{self, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, millis};
 use crate::words::{self, counted, kind_words, with_comment};
-use crate::{claim::target::Target, output::Fact};
+use crate::{claim::target::Target, fact::Fact};
 
 /// What is known about one lock and its gate.
 #[derive(Debug)]

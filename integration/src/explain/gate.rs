@@ -7,7 +7,7 @@ use beadlock_base::process::Stat;
 use beadlock_core::gates::{GateHolder, Gates, Role};
 use serde_json::{Value, json};
 
-use crate::output::Fact;
+use crate::fact::Fact;
 use crate::words::{self, Part, to_type};
 
 /// The processes that have a gate or wait for it, as far as `/proc` shows.

@@ -32,10 +32,11 @@ use crate::explain::explanation::Explanation;
 use crate::explain::seen::Seen;
 use crate::output::Common;
 use crate::output::answers::{Answers, not_written};
-use crate::output::talk::{Talk, print};
+use crate::output::talk::Talk;
 use crate::protocol::{self, answers_for_intent, listing};
 use crate::settings::environment::Environment;
 use crate::words::{Part, to_type};
+use beadlock_base::stdout::print;
 use table::Row;
 use walk::Walk;
 

@@ -7,9 +7,13 @@ use std::io;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::observe::Stopped;
-use crate::output::{Common, talk::print};
+use crate::output::Common;
+use crate::{
+    error::{Code, Error, Exit},
+    output::end::{End, Replaced},
+};
+use beadlock_base::stdout::print;
 
 /// The targets that were named, else the one that is found.
 pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsStr>> {

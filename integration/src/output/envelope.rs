@@ -1,6 +1,7 @@
 //! The JSON envelope: one object for every answer, of our programs (docs/design.md#json) and of tools that embed a
 //! lock.
 
+use beadlock_base::stdout::print;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -8,7 +9,7 @@ use beadlock_core::facts::new_request_id;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{error::Error, output::talk, words::millis};
+use crate::{error::Error, words::millis};
 
 /// When a piece of work began and what it is called: the `meta` of its [`Envelope`].
 #[derive(Debug, Clone)]
@@ -224,7 +225,7 @@ impl Envelope {
     /// # Errors
     /// Any other failure of stdout, such as a full disk.
     pub fn print(&self) -> io::Result<()> {
-        talk::print(format!("{self}\n"))
+        print(format!("{self}\n"))
     }
 
     fn set_in_error(mut self, name: &str, value: Value) -> Self {

@@ -6,8 +6,8 @@ use std::{fs::File, os::fd::AsFd, os::unix::ffi::OsStrExt};
 
 use beadlock_base::sys::stdout_was_closed;
 
-use super::talk::print;
 use crate::words::quoted;
+use beadlock_base::stdout::print;
 
 /// Where stdout leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
+use crate::settings::environment::Terminal;
 use clap::ValueEnum;
 use nix::unistd::{getpgrp, tcgetpgrp};
 use terminal_size::terminal_size_of;
@@ -17,15 +18,6 @@ pub enum Color {
     Auto,
     Always,
     Never,
-}
-
-/// What the environment says of the terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terminal {
-    /// Whether it cannot rewrite a line.
-    pub is_dumb: bool,
-    /// Whether `NO_COLOR` is set.
-    pub no_color: bool,
 }
 
 #[derive(Debug)]
@@ -264,19 +256,6 @@ fn fitting(room: usize, characters: impl Iterator<Item = char>) -> Vec<char> {
         taken <= room
     };
     characters.take_while(fits).collect()
-}
-
-/// Prints data. A reader that has gone (EPIPE) is not an error; any other failure is, such as a full disk.
-pub fn print(data: impl AsRef<[u8]>) -> io::Result<()> {
-    let bytes = data.as_ref();
-    if bytes.is_empty() {
-        return Ok(());
-    }
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io, time::Duration};
 
-use beadlock_base::error::system_words;
+use beadlock_base::{error::system_words, escape::escaped_path};
 use beadlock_core::audit::{Audit, Author, Entry, Event, Outcome};
+use beadlock_core::outputs::Taken;
 use beadlock_core::{Options, Place, Removed};
 use beadlock_core::{
     dialect::Record,
@@ -18,8 +19,25 @@ use nix::errno::Errno;
 
 use crate::error::{Code, Error};
 use crate::observe::{Notice, Observer};
-use crate::output::{envelope::Request, refuse_lock_file};
+use crate::output::envelope::Request;
 use crate::words;
+
+/// Refuses, with exit 2, a file for output that is one of these lock files, or a database's. `option` has named it.
+pub fn refuse_lock_file(
+    option: &str,
+    file: Option<&Path>,
+    locks: &[impl AsRef<Path>],
+) -> Result<(), Error> {
+    let locks: Vec<&Path> = locks.iter().map(AsRef::as_ref).collect();
+    let Some((file, taken)) = file.and_then(|file| Some((file, Taken::of(file, &locks)?))) else {
+        return Ok(());
+    };
+    Err(Error::usage(format!(
+        "{option}: {} {}",
+        escaped_path(file),
+        taken.words()
+    )))
+}
 
 /// Writes down what happens to one target's lock.
 #[derive(Debug)]

@@ -19,13 +19,19 @@ use super::steps::Steps;
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::session_claim::{CommandProcess, SessionClaim, Watchfulness};
 use crate::claim::supervise::{Ended, Running};
-use crate::error::{End, Error, Exit};
 use crate::observe::{Stopped, WaitControl};
 use crate::{
-    claim::{event::failed_to, keeping::first_lost, leaving::Why, loss::Loss, report::Report},
+    claim::{
+        event::failed_to, keeping::first_lost, leaving::Why, loss::Loss, on_loss::OnLoss,
+        report::Report,
+    },
     observe::{Claimed, Notice, Observer},
     output::talk::Talk,
-    settings::{OnLoss, environment::Environment},
+    settings::environment::Environment,
+};
+use crate::{
+    error::{Error, Exit},
+    output::end::End,
 };
 use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
 use beadlock_supervise::signals::Signals;

@@ -7,7 +7,10 @@ use beadlock_core::database::Directories;
 use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 
 use super::labels::Labels;
-use crate::{error::Replaced, output::talk::Color, settings::environment::boolean};
+use crate::{
+    output::{end::Replaced, talk::Color},
+    settings::environment::boolean,
+};
 
 /// Where `--help` puts what every command takes.
 const EVERYWHERE: &str = "Everywhere";

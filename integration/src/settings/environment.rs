@@ -7,7 +7,16 @@ use std::{borrow::Cow, path::PathBuf};
 use beadlock_base::escape::escaped;
 use beadlock_core::{database, target::Scheme};
 
-use crate::{error::Error, output::talk::Terminal, settings::remote::Remote};
+use crate::{error::Error, settings::remote::Remote};
+
+/// What the environment says of the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terminal {
+    /// Whether it cannot rewrite a line.
+    pub is_dumb: bool,
+    /// Whether `NO_COLOR` is set.
+    pub no_color: bool,
+}
 
 /// The variable that names the directory of named locks.
 pub const LOCK_DIR: &str = "BEADLOCK_LOCK_DIR";

@@ -7,6 +7,17 @@ use super::environment::Environment;
 use crate::error::Error;
 use crate::words::{LONGEST_ADDRESS, is_address};
 
+/// Refuses a holder's name, with exit 2, that is not 1 to 128 printable characters.
+pub fn check_holder(name: &str) -> Result<(), Error> {
+    if holder_name_is_fit(name) {
+        return Ok(());
+    }
+    let (shown, count) = (escaped(name), name.chars().count());
+    Err(Error::usage(format!(
+        "a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\""
+    )))
+}
+
 /// For the record of a claim. Each may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {

@@ -38,11 +38,14 @@ use self::view::TopLook;
 use crate::agent::ending::EndFlag;
 use crate::claim::target::not_found;
 use crate::commands::status::LookAtFleet;
-use crate::error::{End, Error, Exit};
 use crate::log::parse::time::LogTime;
 use crate::log::tail::LogTail;
 use crate::output::{Common, answers::conclude};
 use crate::settings::environment::Environment;
+use crate::{
+    error::{Error, Exit},
+    output::end::End,
+};
 
 /// The longest wait for a key before the ages are drawn anew.
 const TICK: Duration = Duration::from_millis(250);

@@ -24,9 +24,10 @@ use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
 use super::{help, printed};
-use crate::output::{Common, talk::print};
+use crate::output::Common;
 use crate::settings::environment::Environment;
-use crate::{error::End, error::Exit};
+use crate::{error::Exit, output::end::End};
+use beadlock_base::stdout::print;
 use candidates::Candidates;
 
 /// The scripts set it to the name of their shell.

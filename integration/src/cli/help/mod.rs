@@ -23,7 +23,7 @@ pub use groups::MORE;
 use super::{Cli, printed};
 use crate::output::Common;
 use crate::settings::environment::Environment;
-use crate::{error::End, error::Error};
+use crate::{error::Error, output::end::End};
 
 /// The help is at most this wide.
 const COLUMNS: usize = 80;

@@ -19,7 +19,7 @@ use crate::claim::draft::RecordDraft;
 use crate::claim::request::{ClaimRequest, LockDraft};
 use crate::claim::{nested, target::Target};
 use crate::error::Error;
-use crate::output::refuse_lock_file;
+use crate::output::trail::refuse_lock_file;
 use crate::protocol::file::File;
 use crate::protocol::tower::lock_dir;
 use crate::protocol::{

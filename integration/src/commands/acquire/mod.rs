@@ -29,17 +29,25 @@ use crate::claim::{
     target::Target,
 };
 use crate::cli::targets::{self, Claimer, Requested, refuse_report, request, target_of_claim};
-use crate::error::{End, Error, Exit};
 use crate::ignored::reminder::Reminder;
 use crate::observe::{Stopped, WaitControl};
 use crate::output::script::{Script, print_all};
-use crate::output::{Common, answers::end_of, notices::claimed, refuse_lock_file, trail::Trail};
+use crate::output::{
+    Common,
+    answers::end_of,
+    notices::claimed,
+    trail::{Trail, refuse_lock_file},
+};
 use crate::protocol::named_claim::UNTIL;
 use crate::run::{
     lease_keeper, lease_keeper::KeptLease, lease_keeper::LeaseKeeper,
     lease_keeper::LeaseKeeperRequest,
 };
 use crate::settings::{Claim, arguments::ClaimArgs, environment::Environment};
+use crate::{
+    error::{Error, Exit},
+    output::end::End,
+};
 use beadlock_supervise::{command, known_process::KnownProcess, signals::Signals};
 
 const EXAMPLES: &str = "\

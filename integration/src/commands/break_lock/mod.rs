@@ -20,7 +20,7 @@ use std::{ffi::OsString, path::PathBuf};
 use beadlock_base::escape::is_harmless;
 use clap::Args;
 
-use crate::error::{End, Replaced};
+use crate::output::end::{End, Replaced};
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::settings::environment::Environment;
 

@@ -10,13 +10,16 @@ use beadlock_fleet::{Config, Created, Fleet, Kind, Places};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::error::{End, Error, Replaced};
 use crate::observe::Stopped;
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::run::fleet::config::places;
 use crate::run::fleet::error::fleet_error;
 use crate::settings::environment::Environment;
 use crate::words::millis;
+use crate::{
+    error::Error,
+    output::end::{End, Replaced},
+};
 use beadlock_base::poll::wait_for;
 use beadlock_supervise::signals::Signals;
 

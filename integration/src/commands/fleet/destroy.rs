@@ -6,12 +6,15 @@ use beadlock_fleet::{Fleet, Overview};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::error::{Code, End, Error};
 use crate::output::{Common, answers::conclude};
 use crate::run::fleet::config::config;
 use crate::run::fleet::error::fleet_error;
 use crate::settings::environment::Environment;
 use crate::words::counted;
+use crate::{
+    error::{Code, Error},
+    output::end::End,
+};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,11 +7,14 @@ use beadlock_fleet::{BrokenValue, Evicted, Fleet, Lease, SessionValue, Who};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::error::{Code, End, Error};
 use crate::output::{Common, answers::conclude};
 use crate::run::fleet::config::config;
 use crate::run::fleet::error::fleet_error;
 use crate::settings::environment::Environment;
+use crate::{
+    error::{Code, Error},
+    output::end::End,
+};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,13 +17,16 @@ use serde_json::{Value, json};
 use super::database;
 use crate::claim::interactive_wait::InteractiveWait;
 use crate::claim::{gate, target::Target};
-use crate::error::{Code, End, Error, Holder, Replaced};
 use crate::observe::Stopped;
 use crate::output::{Common, answers::conclude, answers::end_of};
 use crate::run::fleet::config::config;
 use crate::run::fleet::error::fleet_error;
 use crate::settings::environment::Environment;
 use crate::words::{self, counted};
+use crate::{
+    error::{Code, Error, Holder},
+    output::end::{End, Replaced},
+};
 use beadlock_supervise::signals::Signals;
 
 /// How long to wait for a cycle that is running, as a claim does.

@@ -9,12 +9,15 @@ use beadlock_fleet::{Fleet, Kind, MARK, mark};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::error::{Code, End, Error};
 use crate::output::{Common, answers::conclude};
 use crate::protocol::{Acceptance, resolve};
 use crate::run::fleet::config::config;
 use crate::run::fleet::error::fleet_error;
 use crate::settings::environment::Environment;
+use crate::{
+    error::{Code, Error},
+    output::end::End,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,7 +62,7 @@ fn leave(typed: &LeaveArgs, environment: &Environment, common: &Common) -> Resul
     let told = match &found {
         Some(mark) => config(environment).and_then(|config| {
             let fleet = Fleet::of_mark(&config, mark).map_err(fleet_error)?;
-            Ok(fleet.leave(mark).map_err(fleet_error)?)
+            fleet.leave(mark).map_err(fleet_error)
         }),
         None => Ok(()),
     };

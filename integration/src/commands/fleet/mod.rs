@@ -23,10 +23,10 @@ use beadlock_core::database::{Directories, Suggest};
 use clap::{Args, Subcommand};
 
 use crate::claim::target::Target;
-use crate::error::{End, Error};
 use crate::output::Common;
 use crate::protocol::{Acceptance, resolve};
 use crate::settings::environment::Environment;
+use crate::{error::Error, output::end::End};
 
 const EXAMPLES: &str = "\
 Examples:

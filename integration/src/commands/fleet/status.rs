@@ -13,16 +13,16 @@ use beadlock_fleet::{
 use serde_json::{Value, json};
 
 use super::join::json_of;
-use crate::error::{End, Exit};
 use crate::output::answers::{conclude, ended, print_answer};
 use crate::output::{Common, table::fitted, table::terminal_width};
 use crate::run::fleet::config::config;
 use crate::run::fleet::error::fleet_error;
 use crate::settings::environment::Environment;
 use crate::words::{counted, shown_age};
+use crate::{error::Exit, output::end::End};
 
 pub fn run(environment: &Environment, common: &Common) -> End {
-    match config(environment).and_then(|config| Ok(look(&config).map_err(fleet_error)?)) {
+    match config(environment).and_then(|config| look(&config).map_err(fleet_error)) {
         Ok(Seen {
             fleet,
             overview,

@@ -5,7 +5,7 @@ use crate::claim::request::{ClaimRequest, LockDraft};
 use crate::claim::{fleet, record_claim::RecordClaim, session_claim::SessionClaim};
 use crate::error::Error;
 use crate::output::trail::Trail;
-use crate::settings::{OnLoss, environment::Environment};
+use crate::{claim::on_loss::OnLoss, settings::environment::Environment};
 
 /// Under an outer claim of the same clone the fleet is not asked: that claim is proof enough.
 pub fn claim<'a>(

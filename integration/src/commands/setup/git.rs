@@ -13,10 +13,13 @@ use beadlock_base::escape::escaped;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::error::{Code, End, Error, Exit};
 use crate::output::{Common, answers::conclude, answers::ended, answers::print_answer};
 use crate::settings::environment::Environment;
 use crate::words::{Part, quoted, to_type};
+use crate::{
+    error::{Code, Error, Exit},
+    output::end::End,
+};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,8 +8,8 @@ mod git;
 
 use clap::{Args, Subcommand};
 
-use crate::error::End;
 use crate::output::Common;
+use crate::output::end::End;
 use crate::settings::environment::Environment;
 
 const EXAMPLES: &str = "\

@@ -17,7 +17,10 @@ use nix::sys::signal::Signal;
 use crate::error::{Code, Error, Exit};
 use crate::files::json::{Check, Spilled};
 use crate::protocol::file::{FileLock, nested};
-use crate::settings::{OnLoss, environment::Environment, wait::Deadline};
+use crate::{
+    claim::on_loss::OnLoss,
+    settings::{environment::Environment, wait::Deadline},
+};
 use crate::{
     claim::{
         loss::{Loss, Watch, WatchStart},

@@ -10,7 +10,7 @@ use super::open::{LockFile, Patience, failed, named_inode};
 use super::refused::{as_they_are_known, names};
 use super::target::FileTarget;
 use crate::words::{self, Part, to_type};
-use crate::{claim::kernel_lock::Observation, error::Error, output::Fact};
+use crate::{claim::kernel_lock::Observation, error::Error, fact::Fact};
 
 pub fn at(target: &FileTarget, gates: &Gates) -> Observation {
     let holders = as_they_are_known(gates.holders(target.lock()));

@@ -7,7 +7,7 @@ use beadlock_core::dialect::memory::{self, Record, UNREFRESHED};
 use serde_json::json;
 
 use crate::claim::explained::{Explained, Inspected, NextCommand, kill_words, millis, since};
-use crate::output::Fact;
+use crate::fact::Fact;
 
 pub fn explain(seen: &Inspected<'_>, record: &Record) -> Explained {
     let why = || why(seen, record);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::explained::Inquiry;
 use super::situation::{Here, Situation};
 use crate::claim::explained::{kill_words, millis};
-use crate::{output::Fact, words::counted};
+use crate::{fact::Fact, words::counted};
 
 impl Inquiry<'_> {
     /// In the order in which they are shown, for people and for programs.

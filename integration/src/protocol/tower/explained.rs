@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::options_of_claim;
 use crate::claim::explained::{Explained, Inspected, millis, since};
-use crate::output::Fact;
+use crate::fact::Fact;
 use crate::words::{Part, to_type};
 
 pub fn explain(seen: &Inspected<'_>, record: &Record) -> Explained {

@@ -20,5 +20,5 @@ pub fn places(environment: &Environment) -> Places {
 
 /// The configuration: exit 1 where there is none, 2 where it is wrong.
 pub fn config(environment: &Environment) -> Result<Config, Error> {
-    Ok(Config::read(&places(environment)).map_err(fleet_error)?)
+    Config::read(&places(environment)).map_err(fleet_error)
 }

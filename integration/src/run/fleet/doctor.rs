@@ -5,12 +5,12 @@ use beadlock_fleet::{Config, EtcdReport, Fleet, Kind, NodeReport, examine};
 use serde_json::{Value, json};
 
 use crate::doctor::{GREEN, RED, YELLOW};
-use crate::error::{End, Exit};
 use crate::output::answers::{conclude, ended, print_answer};
 use crate::output::{Common, talk::Talk};
 use crate::run::fleet::config::config;
 use crate::run::fleet::error::fleet_error;
 use crate::settings::environment::Environment;
+use crate::{error::Exit, output::end::End};
 
 /// One thing that was looked at.
 struct Row {

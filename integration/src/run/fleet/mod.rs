@@ -30,7 +30,10 @@ use crate::error::{Code, Error};
 use crate::observe::{Claimed, ClaimedInFleet, Notice};
 use crate::observe::{Stopped, WaitControl};
 use crate::run::fleet::error::fleet_error;
-use crate::settings::{OnLoss, environment::Environment, wait::Wait};
+use crate::{
+    claim::on_loss::OnLoss,
+    settings::{environment::Environment, wait::Wait},
+};
 use crate::{output::trail::Trail, words::to_type};
 use beadlock_supervise::signals::Signals;
 use beadlock_supervise::watchdog::HearHeartbeats;
