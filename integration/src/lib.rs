@@ -27,39 +27,12 @@
     allow(clippy::too_many_lines, reason = "a table of cases is one piece")
 )]
 
-mod agent;
-mod api;
-mod claim;
-mod cli;
-mod commands;
-mod doctor;
-mod error;
-mod explain;
-mod fact;
-mod files;
-#[doc(hidden)]
-pub mod fuzzing;
-mod ground;
-mod ignored;
-mod list;
-mod log;
-mod observe;
-mod output;
-mod protocol;
-#[doc(hidden)]
-pub mod run;
-mod settings;
-mod top;
-mod words;
+pub mod file;
+pub mod framework;
+mod hold;
+pub mod memory;
 
-pub use api::hold::{Claim, Hold, NotReleased};
-pub use api::{file_lock as file, framework, memory_lock as memory};
-pub use error::{Code, Error, Holder};
-pub use output::end::End;
-pub use output::envelope::{Envelope, Request};
-pub use settings::wait::Wait;
-
-/// The program `beadlock`.
-pub mod program {
-    pub use crate::cli::dispatch::run;
-}
+pub use beadlock_claim::envelope::{Envelope, Request};
+pub use beadlock_claim::wait::Wait;
+pub use beadlock_claim::{Code, Error, Holder};
+pub use hold::{Claim, Hold, NotReleased};

@@ -54,6 +54,18 @@ fn pair(large: u64, unit: &str, small: u64, small_unit: &str) -> String {
     }
 }
 
+/// Reads the time between two looks: any duration from 100 ms on.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    let interval = parse(text).map_err(|error| error.to_string())?;
+    if interval < Duration::from_millis(100) {
+        return Err("it must be at least 100ms".to_owned());
+    }
+    Ok(interval)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@
 )]
 
 #[macro_use]
-mod words;
+pub mod words;
 
 pub mod address;
 pub mod beside;

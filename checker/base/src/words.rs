@@ -1,4 +1,4 @@
-//! Enums whose variants have a word each: that of a JSON answer, or of a line.
+//! Enums whose variants have a word each: that of a JSON answer, or of a line. And how many there are of a thing.
 
 /// Declares such an enum, with `as_str` and `Display`.
 #[doc(hidden)]
@@ -26,4 +26,10 @@ macro_rules! words {
             }
         }
     };
+}
+
+/// `1 byte`, `2 bytes`.
+pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    format!("{count} {}", if count == 1 { one } else { many })
 }

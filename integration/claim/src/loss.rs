@@ -1,0 +1,527 @@
+//! The watch over a lock that is held: vanished, or changed (docs/design.md#loss).
+//!
+//! What happens to the lock's own file wakes it, and the clock looks once more in any case: not every file system
+//! tells. One look proves nothing, since a lock may be aside for a moment; the second one, 100 ms later, does. A file that
+//! has lost its last name does not come back: then one look is enough, and what stands under a claim that has ended is
+//! ended before the next claim begins to work.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::{fmt, thread::sleep, time::Duration};
+
+use beadlock_base::duration::shown;
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::GateLoss;
+use beadlock_core::dialect::Record;
+use beadlock_core::take::{Held, Whereabouts};
+use nix::sys::inotify::AddWatchFlags;
+
+use super::{event::Watcher, target::Target};
+use crate::error::{Code, Error};
+use crate::{wait::Deadline, words::to_type};
+
+/// The pause between the two looks.
+pub const CONFIRM: Duration = Duration::from_millis(100);
+/// A watch that asks for events [`WatchStart::Later`] does so after this.
+pub const SHORT: Duration = Duration::from_millis(20);
+/// How often it looks by the clock; with the second look well within a second.
+pub const NET: Duration = Duration::from_millis(750);
+/// The same where nothing wakes it.
+pub const NET_ALONE: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchStart {
+    /// Before anything: somebody may release the claim at once, which is to be told from a loss.
+    AtOnce,
+    /// At the first look, which comes soon.
+    FirstLook,
+    /// At the second look: of a command that ends at once they are not worth what it costs to end them.
+    Later,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Loss {
+    Vanished,
+    /// It was moved aside and deleted, by a release with its id or by a check that took it for dead.
+    Released,
+    /// Its directory's path leads to another directory.
+    Replaced,
+    /// Another one is in its place; its record where it has one.
+    Changed(Option<Box<Record>>),
+    /// Another file is in the place of a file's lock file.
+    OtherFile,
+    /// The gate of a cycle: its directory is no longer the one at its path.
+    Gate(GateLoss),
+    /// The claim of a file that this one stands under has ended.
+    OuterEnded,
+    /// It could not be refreshed for almost as long as it is valid without that; why, and for how long it still is.
+    Overdue {
+        why: String,
+        left: Duration,
+    },
+    /// The session in the fleet is lost or broken; why, and for how long the work may still go on.
+    Fleet {
+        why: String,
+        left: Duration,
+    },
+}
+
+impl Loss {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Vanished => "vanished",
+            Self::Released => "released",
+            Self::Replaced => "replaced",
+            Self::Changed(_) => "changed",
+            Self::OtherFile => "replaced",
+            Self::Gate(loss) => loss.as_str(),
+            Self::OuterEnded => "outer_ended",
+            Self::Overdue { .. } => "overdue",
+            Self::Fleet { .. } => "fleet_lost",
+        }
+    }
+
+    /// What is lost.
+    pub fn subject(&self) -> &'static str {
+        match self {
+            Self::Gate(_) => "gate",
+            Self::Fleet { .. } => "claim in the fleet",
+            _ => "lock",
+        }
+    }
+
+    /// The lock may still be there as it was, and be ours to remove.
+    pub fn may_be_ours(&self) -> bool {
+        matches!(self, Self::Replaced | Self::Overdue { .. })
+    }
+
+    /// What happened to the lock at `path` of the claim `id`, and its likely cause; `kept` is where somebody who
+    /// broke it keeps it.
+    pub fn cause(&self, path: &Path, id: &str, kept: Option<&Path>) -> String {
+        match self {
+            Self::Gate(loss) => return loss.cause(path).to_string(),
+            Self::Fleet { why, .. } => return why.clone(),
+            _ => {}
+        }
+        let path = escaped_path(path);
+        if let Some(kept) = kept {
+            let kept = escaped_path(kept);
+            return match self {
+                Self::Changed(Some(record)) if record.id() != Some(id) => format!(
+                    "{path} was broken, and is {}; the record of the one that was broken is kept in {kept}",
+                    of_holder(record)
+                ),
+                _ => format!("{path} was broken by somebody; its record is kept in {kept}"),
+            };
+        }
+        match self {
+            Self::Vanished => format!(
+                "{path} vanished; `git clean -x`, `git stash -u`, rm and tools that clear up after others do that"
+            ),
+            Self::Released => {
+                format!(
+                    "{path} was released by somebody who gave its id, or removed by a check that took it for dead"
+                )
+            }
+            Self::Replaced => format!(
+                "the directory of {path} was replaced by another, where nobody sees the lock; it is still in the \
+                 old one"
+            ),
+            Self::Changed(Some(record)) if record.id() == Some(id) => {
+                format!("{path} was replaced by a copy of itself: nobody watches over that one")
+            }
+            Self::Changed(Some(record)) => {
+                format!("{path} is {} and it was not touched", of_holder(record))
+            }
+            Self::OtherFile => {
+                format!(
+                    "{path} is another file by now, which others can lock; `rm *.lock` and whoever locks next do that"
+                )
+            }
+            Self::Gate(_) | Self::Fleet { .. } => String::new(),
+            Self::OuterEnded => format!("the claim of {path} that this stands under has ended"),
+            Self::Overdue { why, .. } => {
+                format!(
+                    "{path} could not be refreshed in time, and may be taken as stale from now on: {why}"
+                )
+            }
+            Self::Changed(None) => {
+                format!(
+                    "{path} was overwritten with something that is no lock, and it was not touched"
+                )
+            }
+        }
+    }
+
+    /// Why the wait for another lock ends.
+    pub fn during_the_wait(&self) -> Error {
+        Error::new(
+            Code::LockLost,
+            format!(
+                "a {} was lost during the wait: {}",
+                self.subject(),
+                self.as_str()
+            ),
+        )
+    }
+
+    /// The error that a hold ends with.
+    pub fn error(&self, id: &str, kept: Option<&Path>, age: Duration, target: &Target) -> Error {
+        let (name, age, path) = (&target.given, shown(age), target.path());
+        let cause = self.cause(&path, id, kept);
+        let message = format!(
+            "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then {}",
+            to_type("beadlock status {}", &[target.part()])
+        );
+        Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(&path)))
+    }
+
+    /// The error that a cycle ends with, whose gate is lost.
+    pub fn of_gate(loss: GateLoss, age: Duration, target: &Target) -> Error {
+        let (name, age) = (&target.given, shown(age));
+        let status = to_type("beadlock status {}", &[target.part()]);
+        let switch = to_type("beadlock hold {} -- git switch BRANCH", &[target.part()]);
+        let message = format!(
+            "lost the gate of {name} after {age}: {}; what was done since is not protected: look at it, then \
+             {status}; to \
+             switch branches between cycles: {switch}",
+            loss.cause(target.dir())
+        );
+        Error::new(Code::LockLost, message).detailed(format!("gate={}", escaped_path(target.dir())))
+    }
+}
+
+fn of_holder(record: &Record) -> String {
+    let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
+    format!("{holder}'s now (PID {}, on {host})", record.pid())
+}
+
+/// What one look at a lock shows.
+#[derive(Debug, PartialEq)]
+pub enum Sight {
+    InPlace,
+    /// It is aside for the moment, or that is not known.
+    Elsewhere,
+    Lost(Loss),
+}
+
+/// A lock that is held, as a watch looks at it.
+pub trait Watched: fmt::Debug {
+    fn look(&self) -> Sight;
+    /// The lock file.
+    fn path(&self) -> PathBuf;
+    /// The lock file by its open descriptor, where this process has one.
+    fn pin(&self) -> Option<BorrowedFd<'_>>;
+    /// The id of the claim, where the lock has a record.
+    fn id(&self) -> &str {
+        ""
+    }
+    /// Where somebody who broke it keeps its record.
+    fn broken_as(&self) -> Option<PathBuf> {
+        None
+    }
+    /// Its file has no name any more, as after a release.
+    fn is_deleted(&self) -> bool {
+        false
+    }
+    /// The same, and no heartbeat has put another file in its place: one look proves that loss.
+    fn is_gone_for_good(&self) -> bool {
+        false
+    }
+}
+
+impl Watched for Held {
+    fn look(&self) -> Sight {
+        match self.whereabouts() {
+            Whereabouts::InPlace => Sight::InPlace,
+            whereabouts => loss_of(whereabouts).map_or(Sight::Elsewhere, Sight::Lost),
+        }
+    }
+    fn path(&self) -> PathBuf {
+        Self::path(self)
+    }
+    fn pin(&self) -> Option<BorrowedFd<'_>> {
+        Some(Self::pin(self))
+    }
+    fn id(&self) -> &str {
+        Self::id(self)
+    }
+    fn broken_as(&self) -> Option<PathBuf> {
+        Self::broken_as(self)
+    }
+    fn is_deleted(&self) -> bool {
+        Self::is_deleted(self)
+    }
+    fn is_gone_for_good(&self) -> bool {
+        !self.record().dialect().is_judged_by_time() && Self::is_deleted(self)
+    }
+}
+
+/// What is left of a watch that has ended.
+#[derive(Debug)]
+pub struct EndedWatch {
+    pub held: Held,
+    /// The lock was released by its id meanwhile.
+    pub was_released: bool,
+}
+
+/// Whether it is lost now, seen twice.
+pub fn now(lock: &dyn Watched) -> Option<Loss> {
+    let seen = || match lock.look() {
+        Sight::Lost(loss) => Some(loss),
+        Sight::InPlace | Sight::Elsewhere => None,
+    };
+    seen()?;
+    sleep(CONFIRM);
+    seen()
+}
+
+/// What it means where it has got to.
+pub fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
+    match whereabouts {
+        Whereabouts::InPlace | Whereabouts::Aside | Whereabouts::Unknown => None,
+        Whereabouts::Vanished => Some(Loss::Vanished),
+        Whereabouts::Replaced => Some(Loss::Replaced),
+        Whereabouts::Changed(record) => Some(Loss::Changed(record)),
+    }
+}
+
+/// The watch over one lock.
+#[derive(Debug)]
+pub struct Watch<'h> {
+    pub lock: &'h dyn Watched,
+    state: WatchState,
+}
+
+impl<'h> Watch<'h> {
+    pub fn over(lock: &'h dyn Watched, events: WatchStart) -> Self {
+        Self {
+            lock,
+            state: WatchState::new(lock, events),
+        }
+    }
+
+    /// The watch over a lock that another process keeps, which notices and says first what has happened to it.
+    pub fn over_outer(lock: &'h dyn Watched) -> Self {
+        let mut watch = Self::over(lock, WatchStart::Later);
+        watch.state.is_outer = true;
+        watch
+    }
+
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.state.fd()
+    }
+
+    pub fn left(&self) -> Duration {
+        self.state.left()
+    }
+
+    pub fn look(&mut self, woken: bool) -> Option<Loss> {
+        self.state.look(self.lock, woken)
+    }
+
+    /// See [`WatchState::saw_release`].
+    pub fn saw_release(&mut self) -> bool {
+        self.state.saw_release(self.lock)
+    }
+}
+
+/// What a watch has seen so far.
+#[derive(Debug)]
+pub struct WatchState {
+    /// None before they are asked for, and where it cannot be watched.
+    events: Option<Watcher>,
+    /// How many looks there are until events are asked for; `None`: they were.
+    looks_before: Option<u32>,
+    again: Deadline,
+    suspected: bool,
+    moved: bool,
+    is_outer: bool,
+}
+
+impl WatchState {
+    pub fn new(lock: &dyn Watched, events: WatchStart) -> Self {
+        let (looks_before, first) = match events {
+            WatchStart::AtOnce => (None, Duration::ZERO),
+            WatchStart::FirstLook => (Some(0), SHORT),
+            WatchStart::Later => (Some(1), Duration::ZERO),
+        };
+        let again = Deadline::after(first);
+        let mut state = Self {
+            events: None,
+            looks_before,
+            again,
+            suspected: false,
+            moved: false,
+            is_outer: false,
+        };
+        if looks_before.is_none() {
+            state.ask_for_events(lock);
+        }
+        state
+    }
+
+    fn ask_for_events(&mut self, lock: &dyn Watched) {
+        self.events = Watcher::over(&ways_to(lock), OF_ITS_FILE);
+        self.looks_before = None;
+    }
+
+    /// Readable when something has happened to the lock.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.events.as_ref().and_then(Watcher::fd)
+    }
+
+    /// How long it may be left alone.
+    pub fn left(&self) -> Duration {
+        self.again.left()
+    }
+
+    /// Looks, when it is time or when it was woken. A loss is told when it was seen twice, or is for good.
+    pub fn look(&mut self, lock: &dyn Watched, woken: bool) -> Option<Loss> {
+        let is_time = self.again.is_over();
+        if woken {
+            self.read_events();
+        }
+        if !is_time && (!woken || self.suspected) {
+            return None;
+        }
+        match self.looks_before {
+            Some(0) => self.ask_for_events(lock),
+            looks => self.looks_before = looks.map(|looks| looks - 1),
+        }
+        let net = match (self.looks_before, &self.events) {
+            (Some(_), _) => SHORT,
+            (None, Some(_)) => NET,
+            (None, None) => NET_ALONE,
+        };
+        let sight = lock.look();
+        let is_in_place = sight == Sight::InPlace;
+        let lost = match sight {
+            // Not known where nothing wakes the watch: then by what a release leaves, and rm does too.
+            Sight::Lost(Loss::Vanished) if self.has_been_released(lock) => Some(Loss::Released),
+            Sight::Lost(loss) => Some(loss),
+            Sight::InPlace | Sight::Elsewhere => None,
+        };
+        // A heartbeat may have put a new file into its place, which was not watched so far.
+        if is_in_place
+            && std::mem::take(&mut self.moved)
+            && let Some(events) = &self.events
+        {
+            events.and_over(&ways_to(lock), OF_ITS_FILE);
+        }
+        self.again = Deadline::after(if is_in_place { net } else { CONFIRM });
+        let was_suspected = std::mem::replace(&mut self.suspected, lost.is_some());
+        // What a watch does not see happen, it looks at twice: the second look tells a release from `rm`. So is what the
+        // process that keeps an outer lock is about to say itself. A release is no loss there: the next claim may begin.
+        let is_seen = self.events.is_some();
+        let is_ours_to_say = |loss: &Loss| !self.is_outer || matches!(loss, Loss::Released);
+        let is_proved = |loss: &Loss| is_seen && is_ours_to_say(loss) && lock.is_gone_for_good();
+        lost.filter(|loss| was_suspected || is_proved(loss))
+    }
+
+    /// The lock was released by its id, whatever is in its place by now. For the end of a watch: no second look needs
+    /// to have shown a loss.
+    pub fn saw_release(&mut self, lock: &dyn Watched) -> bool {
+        self.read_events();
+        self.has_been_released(lock)
+    }
+
+    fn read_events(&mut self) {
+        if let Some(events) = &self.events {
+            events.read(|event| self.moved |= event.mask.contains(AddWatchFlags::IN_MOVE_SELF));
+        }
+    }
+
+    fn has_been_released(&self, lock: &dyn Watched) -> bool {
+        (self.moved || self.events.is_none()) && lock.is_deleted()
+    }
+}
+
+/// What may happen to a lock's own file.
+const OF_ITS_FILE: AddWatchFlags = AddWatchFlags::IN_ATTRIB
+    .union(AddWatchFlags::IN_MODIFY)
+    .union(AddWatchFlags::IN_MOVE_SELF)
+    .union(AddWatchFlags::IN_DELETE_SELF);
+
+/// The paths that lead to the lock's file, the surest first.
+fn ways_to(lock: &dyn Watched) -> Vec<PathBuf> {
+    let by_number = lock
+        .pin()
+        .map(|pin| PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd())));
+    by_number.into_iter().chain([lock.path()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use beadlock_base::poll::wait_for;
+    use beadlock_core::Options;
+    use beadlock_core::dialect::beads;
+    use beadlock_core::gate::Gate;
+    use beadlock_core::take::{Attempt, Site};
+    use std::fs;
+    use std::time::Instant;
+
+    fn claim(dir: &Path) -> Held {
+        let gate = Gate::try_take(dir).unwrap().unwrap();
+        let record = beads::Record::new("test", "1").unwrap();
+        let Attempt::Claimed(held, None) = Site::new(&gate, &Options::default())
+            .claim(&record)
+            .unwrap()
+        else {
+            panic!("not claimed")
+        };
+        held
+    }
+
+    fn await_loss(watch: &mut Watch<'_>, limit: Duration) -> Option<Loss> {
+        let end = Instant::now() + limit;
+        let mut woken = false;
+        while Instant::now() < end {
+            if let Some(loss) = watch.look(woken) {
+                return Some(loss);
+            }
+            [woken] = wait_for([watch.fd()], watch.left());
+        }
+        None
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "somebody removes the lock")]
+    fn a_lock_that_vanishes_or_changes_is_lost_and_one_that_is_read_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = claim(dir.path());
+        let mut watch = Watch::over(&held, WatchStart::Later);
+        fs::read(held.path()).unwrap();
+        assert_eq!(await_loss(&mut watch, Duration::from_millis(300)), None);
+        let foreign =
+            r#"{"holder":"vc","pid":1,"hostname":"h","started_at":"2026-02-01T10:11:12Z"}"#;
+        fs::write(held.path(), foreign).unwrap();
+        let loss = await_loss(&mut watch, Duration::from_secs(20)).unwrap();
+        assert!(
+            loss.cause(&held.path(), held.id(), None)
+                .contains("is vc's now (PID 1, on h)"),
+            "{loss:?}"
+        );
+        fs::remove_file(held.path()).unwrap();
+        assert_eq!(
+            await_loss(
+                &mut Watch::over(&held, WatchStart::Later),
+                Duration::from_secs(20)
+            ),
+            Some(Loss::Vanished)
+        );
+    }
+
+    #[test]
+    fn a_lock_that_is_put_back_at_once_is_not_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = claim(dir.path());
+        let mut state = WatchState {
+            suspected: true,
+            ..WatchState::new(&held, WatchStart::Later)
+        };
+        assert_eq!(state.look(&held, true), None);
+        assert!(!state.suspected);
+    }
+}

@@ -1,0 +1,415 @@
+//! A file's lock, as a guard, and how it is taken.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fs::File, path::Path};
+
+use beadlock_base::sys::process_id;
+use beadlock_core::dialect::file::{LockId, Mode, WAIT};
+
+use super::blocked::{Blocked, Got, WaitTarget};
+use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};
+use super::turn::{self, InTurn, Turn};
+use super::{nested, own::Registered, refused, target::FileTarget};
+use crate::observe::{NOTICE_AFTER, Stopped, TICK, Unattended, WaitControl, Waited};
+use crate::wait::{Deadline, Wait};
+use crate::{
+    asking::Asking,
+    environment::Environment,
+    error::Error,
+    loss::{self, Loss},
+};
+use beadlock_base::poll::wait_for;
+
+#[cfg(doc)]
+use crate::error::Code;
+
+/// A file that is locked. [`FileLock::release`] ends it; dropping it is the net.
+#[derive(Debug)]
+#[must_use = "dropping the lock lets it go at once"]
+pub struct FileLock {
+    target: FileTarget,
+    mode: Mode,
+    held: Held,
+    wait: Wait,
+    since: Instant,
+    /// The thread that has the turn in this process.
+    turns: Mutex<()>,
+}
+
+#[derive(Debug)]
+enum Held {
+    /// By this process. Its number is given up first: the next thread of this process finds it free, or waits.
+    Here(
+        #[expect(dead_code, reason = "its end counts")] Registered,
+        Flocked,
+    ),
+    /// By the hold that this runs in.
+    There(LockId),
+}
+
+impl FileLock {
+    /// On the file at `path`, which need not be there. Which file that is, is found out here and once: a symbolic link
+    /// that leads elsewhere later, or another working directory, changes nothing for a [`Locking`] that was made
+    /// before.
+    pub fn on(path: impl AsRef<Path>) -> Locking {
+        Locking::of(path.as_ref())
+    }
+
+    /// [`FileLock::on`] with nothing else said. Fails as [`Locking::acquire`].
+    pub fn exclusive(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::on(path).acquire()
+    }
+
+    /// The same together with others who share it. Fails as [`Locking::acquire`].
+    pub fn shared(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::on(path).shared().acquire()
+    }
+
+    /// The file: absolute, and no symbolic link itself. It need not be there.
+    pub fn path(&self) -> &Path {
+        self.target.file()
+    }
+
+    /// The lock file.
+    pub fn lock_path(&self) -> &Path {
+        self.target.lock()
+    }
+
+    /// How it is locked.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// `DEV:INODE:PID` of the lock file and of the process that has its flock: the outer hold's, when nested.
+    pub fn id(&self) -> LockId {
+        match &self.held {
+            Held::Here(_, flocked) => id(flocked.file().inode(), process_id().cast_signed()),
+            Held::There(outer) => *outer,
+        }
+    }
+
+    /// It is the lock of the hold that this runs in.
+    pub fn is_nested(&self) -> bool {
+        matches!(self.held, Held::There(_))
+    }
+
+    /// For how long it has been held here.
+    pub fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// The lock file's device and inode.
+    pub fn inode(&self) -> Inode {
+        let LockId { device, inode, .. } = self.id();
+        (device, inode)
+    }
+
+    /// Whether the lock still keeps others out: to be asked before a step that must not happen without it. Takes 100 ms
+    /// when it does not. Fails with [`Code::LockLost`]: the lock file was deleted or replaced, or the outer hold is
+    /// gone.
+    pub fn still_held(&self) -> Result<(), Error> {
+        match self.loss() {
+            None => Ok(()),
+            Some(loss) => Err(self.lost(&loss)),
+        }
+    }
+
+    /// How it was lost, if it was.
+    pub fn loss(&self) -> Option<Loss> {
+        loss::now(self)
+    }
+
+    /// The error of a loss.
+    pub fn lost(&self, loss: &Loss) -> Error {
+        loss.error("", None, self.age(), &self.target.to_target())
+    }
+
+    /// The claim that this one stands under.
+    pub fn outer(&self) -> Option<LockId> {
+        match &self.held {
+            Held::Here(..) => None,
+            Held::There(outer) => Some(*outer),
+        }
+    }
+
+    /// Waits for this one's turn among all who work on the file under the same lock, in other processes of the same
+    /// hold and in threads of this one: for each read-modify-write. Waits as long as the lock was to be waited for; for
+    /// threads of this process without end.
+    ///
+    /// # Errors
+    /// [`Code::LockFailed`] when the wait ran out, or where a nested one may not write the lock file;
+    /// [`Code::LockLost`] when that is another by now.
+    pub fn turn(&self) -> Result<Turn<'_>, Error> {
+        let thread = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(file) = LockFile::find(&self.target)?.filter(|file| file.inode() == self.inode())
+        else {
+            return Err(self.lost(&Loss::OtherFile));
+        };
+        if !file.is_writable() {
+            return match self.held {
+                Held::There(_) => Err(turn::not_writable(&self.target)),
+                // What is nested here cannot take turns either.
+                Held::Here(..) => Ok(Turn {
+                    _file: None,
+                    _thread: thread,
+                }),
+            };
+        }
+        let cannot = |error: std::io::Error| failed(&self.target, &error);
+        let inode = file.inode();
+        let file = match InTurn::take(file, Patience::Try).map_err(cannot)? {
+            Ok(file) => file,
+            Err(_) => self.wait_for_turn(inode)?,
+        };
+        Ok(Turn {
+            _file: Some(file),
+            _thread: thread,
+        })
+    }
+
+    fn wait_for_turn(&self, inode: Inode) -> Result<InTurn, Error> {
+        let deadline = Deadline::after(self.wait.limit());
+        let blocked = Blocked::on(&self.target, WaitTarget::Turn(inode), inode)?;
+        loop {
+            match blocked.got() {
+                Some(Ok(Got::Turn(file))) => return Ok(file),
+                Some(Err(error)) => return Err(error),
+                Some(Ok(Got::Lock(_))) | None => {}
+            }
+            if deadline.is_over() {
+                return Err(refused::timed_out(&self.target, self.wait));
+            }
+            wait_for([Some(blocked.bell())], deadline.left());
+        }
+    }
+
+    /// A lock that another process has taken and shares with this one as an open file.
+    pub fn adopt(target: FileTarget, mode: Mode, file: File) -> Option<Self> {
+        let file = LockFile::of(file)?;
+        let registered = Registered::enter(file.inode())?;
+        let held = Held::Here(registered, Flocked::of(file));
+        let (wait, since) = (Wait::No, Instant::now());
+        Some(Self {
+            target,
+            mode,
+            held,
+            wait,
+            since,
+            turns: Mutex::new(()),
+        })
+    }
+
+    /// Leaves it to the process that shares the open file.
+    pub fn leave(self) {
+        if let Held::Here(_, flocked) = self.held {
+            flocked.leave();
+        }
+    }
+
+    /// The open lock file, to share it; `None`: it is another process's.
+    pub fn file(&self) -> Option<&LockFile> {
+        match &self.held {
+            Held::Here(_, flocked) => Some(flocked.file()),
+            Held::There(_) => None,
+        }
+    }
+
+    /// Which file is meant.
+    pub fn target(&self) -> &FileTarget {
+        &self.target
+    }
+
+    /// Ends the lock. It is gone in any case; the answer is whether it stood until now. Of a nested one nothing is
+    /// released. Fails with [`Code::LockLost`], as [`FileLock::still_held`].
+    pub fn release(self) -> Result<(), Error> {
+        self.still_held()
+    }
+}
+
+fn id((device, inode): Inode, pid: i32) -> LockId {
+    LockId { device, inode, pid }
+}
+
+/// Takes the lock, waiting for its holder; `environment` tells of an outer hold, `None`: that of this process. Fails as
+/// [`Locking::acquire`]; or the wait's control has stopped it.
+pub fn take(
+    target: &FileTarget,
+    mode: Mode,
+    wait: Wait,
+    environment: Option<&Environment>,
+    attendant: &mut dyn WaitControl,
+) -> Result<FileLock, Stopped> {
+    let locked = |held| {
+        let (target, since, turns) = (target.clone(), Instant::now(), Mutex::new(()));
+        FileLock {
+            target,
+            mode,
+            held,
+            wait,
+            since,
+            turns,
+        }
+    };
+    // No clock is read where nobody is in the way.
+    let mut begun = None;
+    loop {
+        let file = LockFile::open(target)?;
+        let inode = file.inode();
+        let Some(registered) = Registered::enter(inode) else {
+            return Err(refused::twice(target).into());
+        };
+        let pin = match file
+            .flock(mode, Patience::Try)
+            .map_err(|error| failed(target, &error))?
+        {
+            // Else somebody has deleted or replaced it in between.
+            Ok(flocked) if flocked.file().is_named_by(target) => {
+                begun
+                    .into_iter()
+                    .for_each(|(at, _): (Instant, _)| attendant.waited(at.elapsed()));
+                return Ok(locked(Held::Here(registered, flocked)));
+            }
+            Ok(_) => continue,
+            Err(busy) => busy,
+        };
+        if begun.is_none() {
+            let environment = environment.cloned().unwrap_or_else(Environment::read);
+            if let Some(outer) = nested::outer(target, inode, mode, &environment)? {
+                return Ok(locked(Held::There(outer)));
+            }
+        }
+        let begun = *begun.get_or_insert_with(|| (Instant::now(), Deadline::after(wait.limit())));
+        let waited = wait_for_lock(target, (mode, wait), inode, begun, attendant)?;
+        // It has kept the number taken that is registered.
+        drop(pin);
+        if let Some(flocked) = waited {
+            attendant.waited(begun.0.elapsed());
+            let here = flocked.file().inode();
+            let entered = if here == inode {
+                Some(registered)
+            } else {
+                Registered::enter(here)
+            };
+            let registered = entered.ok_or_else(|| refused::twice(target))?;
+            return Ok(locked(Held::Here(registered, flocked)));
+        }
+    }
+}
+
+/// Waits for the holder of the lock file `inode`. `None`: another file has its name by now, which may be free.
+fn wait_for_lock(
+    target: &FileTarget,
+    (mode, wait): (Mode, Wait),
+    inode: Inode,
+    (at, deadline): (Instant, Deadline),
+    attendant: &mut dyn WaitControl,
+) -> Result<Option<Flocked>, Stopped> {
+    if deadline.is_over() {
+        return Err(refused::timed_out(target, wait).into());
+    }
+    let blocked = Blocked::on(target, WaitTarget::Lock(mode), inode)?;
+    let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(at.elapsed()));
+    loop {
+        match blocked.got() {
+            Some(Ok(Got::Lock(flocked))) => return Ok(Some(flocked)),
+            Some(Err(error)) => return Err(error.into()),
+            Some(Ok(Got::Turn(_))) | None => {}
+        }
+        if deadline.is_over() {
+            return Err(refused::timed_out(target, wait).into());
+        }
+        if notice.is_over() {
+            if named_inode(target) != Some(blocked.inode()) {
+                return Ok(None);
+            }
+            let (file, holders) = (target.shown(), refused::Holders(target));
+            let (since, left) = (at.elapsed(), deadline.left());
+            attendant.waiting(&Waited::Kernel {
+                file: &file,
+                holders: &holders,
+                since,
+                left,
+            })?;
+            notice = Deadline::after(TICK);
+        }
+        let limit = deadline.left().min(notice.left());
+        let [_, signalled] = wait_for([Some(blocked.bell()), attendant.signals()], limit);
+        attendant.heed(signalled)?;
+    }
+}
+
+/// A lock to be taken: on which file, how, and how patiently. 30 seconds and [`Mode::Exclusive`] unless told otherwise.
+/// It can be taken any number of times, one after the other.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is locked before `acquire`"]
+pub struct Locking {
+    /// Found once, so that nothing but the lock itself is left to be done each time.
+    target: Result<FileTarget, Error>,
+    mode: Mode,
+    wait: Wait,
+}
+
+impl Locking {
+    pub fn of(path: &Path) -> Self {
+        Self {
+            target: FileTarget::of(path),
+            mode: Mode::Exclusive,
+            wait: Wait::UpTo(WAIT),
+        }
+    }
+
+    /// For how long a holder is waited for.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Together with others who share it; for readers.
+    pub fn shared(mut self) -> Self {
+        self.mode = Mode::Shared;
+        self
+    }
+
+    /// Takes the lock for this process. Inside a `beadlock hold` of the same file that one's lock is used, and nothing
+    /// is released by this guard.
+    ///
+    /// # Errors
+    /// [`Code::LockFailed`] when the wait ran out, when the lock file cannot be opened, or when this process has the
+    /// file locked already; [`Code::NoTarget`] where there is no directory, [`Code::Usage`] for anything but a file.
+    pub fn acquire(&self) -> Result<FileLock, Error> {
+        Ok(take(
+            self.target()?,
+            self.mode,
+            self.wait,
+            None,
+            &mut Unattended,
+        )?)
+    }
+
+    /// [`Locking::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
+    /// nothing is locked. Fails as [`Locking::acquire`].
+    pub fn acquire_unless(
+        &self,
+        mut is_over: impl FnMut() -> bool,
+    ) -> Result<Option<FileLock>, Error> {
+        match take(
+            self.target()?,
+            self.mode,
+            self.wait,
+            None,
+            &mut Asking::whether(&mut is_over),
+        ) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(Stopped::Signalled(_)) => Ok(None),
+            Err(Stopped::Failed(error)) => Err(error),
+        }
+    }
+
+    fn target(&self) -> Result<&FileTarget, Error> {
+        self.target.as_ref().map_err(Clone::clone)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! What is said of the lock of a target, in the words of its protocol.
+
+use std::time::Duration;
+
+use beadlock_base::escape::escaped;
+use beadlock_core::Removed;
+use beadlock_core::{dialect::Record, look::Look, target::Scheme};
+use serde_json::Value;
+
+use super::{file, lock, memory, tower};
+use crate::error::Error;
+use crate::words::{shown_age, to_type};
+use crate::{protocol::rules::WaitOver, target::Target};
+
+impl Target {
+    /// What a claim says whose wait for the holder ran out.
+    pub fn timed_out(&self, waited: &WaitOver<'_>) -> String {
+        match self.scheme {
+            Scheme::Beads => timed_out(waited),
+            Scheme::Lock => lock::timed_out(waited),
+            Scheme::Tower => tower::timed_out(waited),
+            Scheme::Memory => memory::timed_out(waited),
+            Scheme::File => file::timed_out(waited),
+        }
+    }
+
+    /// What becomes of a lock that was not released, and what to type.
+    pub fn not_released(&self, record: &Record, error: &Error) -> String {
+        match self.scheme {
+            Scheme::Beads | Scheme::Lock => not_released(self, error),
+            Scheme::Tower => tower::not_released(self, record, error),
+            Scheme::Memory => memory::not_released(self, record, error),
+            Scheme::File => error.to_string(),
+        }
+    }
+
+    /// The holder of a lock: `make (PID 77: make release, on ci-3)`; `command` is of a process of this machine.
+    pub fn holder_of(&self, record: &Record, command: Option<&str>) -> String {
+        match self.scheme {
+            Scheme::Memory => memory::holder(record, command),
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => holder(record, command),
+        }
+    }
+
+    /// What is said of a stale lock that was removed; `None`: what was removed was not a lock.
+    pub fn removed(&self, removed: &Removed) -> Option<String> {
+        match self.scheme {
+            Scheme::Memory => memory::removed(removed),
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => {
+                let Removed { record, reason, .. } = removed;
+                let name = escaped(record.holder());
+                Some(format!(
+                    "removed stale lock of {name} (PID {}, {reason})",
+                    record.pid()
+                ))
+            }
+        }
+    }
+
+    /// What `break` says first of a lock that it has broken, where the document has words for it.
+    pub fn broken(&self, record: &Record) -> Option<String> {
+        match self.scheme {
+            Scheme::Memory => memory::broken(record),
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => None,
+        }
+    }
+
+    /// What its document answers where the lock is held.
+    pub fn answer_held(&self, record: &Record) -> Option<Value> {
+        match self.scheme {
+            Scheme::Tower => tower::answer_held(record),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+        }
+    }
+
+    /// What its document answers where the lock is stale, after this long without a heartbeat.
+    pub fn answer_stale(&self, record: &Record, age: Duration) -> Option<Value> {
+        match self.scheme {
+            Scheme::Tower => tower::answer_stale(record, age),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+        }
+    }
+
+    /// For how long its holder has said nothing; `None`: it sends no heartbeats.
+    pub fn silence(&self, look: &Look) -> Option<Duration> {
+        match self.scheme {
+            Scheme::Tower => tower::silence(look),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+        }
+    }
+}
+
+fn timed_out(waited: &WaitOver<'_>) -> String {
+    let WaitOver {
+        path,
+        holder,
+        age,
+        wait,
+        zombie,
+        status,
+        ..
+    } = waited;
+    let age = shown_age(*age);
+    format!("{path} is held by {holder} for {age}; {wait}{zombie}; who and why: {status}")
+}
+
+fn not_released(target: &Target, error: &Error) -> String {
+    let check = to_type("beadlock check {}", &[target.part()]);
+    format!("{error}; once this has ended, type: {check}")
+}
+
+fn holder(record: &Record, command: Option<&str>) -> String {
+    let (name, host) = (escaped(record.holder()), escaped(record.hostname()));
+    let command = command
+        .map(|command| format!(": {command}"))
+        .unwrap_or_default();
+    format!("{name} (PID {}{command}, on {host})", record.pid())
+}

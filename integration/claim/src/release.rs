@@ -1,0 +1,25 @@
+//! The release of a claim, with the gate held.
+
+use std::{path::Path, time::Duration};
+
+use beadlock_core::take::{Held, Release};
+
+use super::gate;
+use crate::error::Error;
+use crate::observe::WaitControl;
+
+/// Ends a claim with the gate held, waiting for it at most `patience`, and no longer than until a signal. The guard
+/// comes back with an error.
+pub fn release(
+    held: Held,
+    dir: &Path,
+    patience: Duration,
+    attendant: &mut dyn WaitControl,
+) -> Result<Release, Box<(Held, Error)>> {
+    let gate = match gate::take(dir, &held.reach(), patience, attendant) {
+        Ok(gate) => gate.ok(),
+        Err(stopped) => return Err(Box::new((held, stopped.into()))),
+    };
+    held.release(gate.as_ref())
+        .map_err(|(held, error)| Box::new((held, error.into())))
+}

@@ -1,0 +1,51 @@
+//! A claim that is asked for, whoever asks: a command line, or a Rust program. It is made once, and handed on as it is.
+
+use std::time::Duration;
+
+use beadlock_core::Options;
+use beadlock_core::dialect::{LockMode, Record};
+
+use super::{draft::RecordDraft, kernel_lock::WithoutRecord, target::Target};
+use crate::error::{Code, Error};
+use crate::wait::Wait;
+
+/// A claim to be: on what, for whom, what its lock will say, and how patiently.
+#[derive(Debug, Clone)]
+pub struct ClaimRequest {
+    pub target: Target,
+    /// The name of the holder in the record.
+    pub holder: String,
+    pub id: String,
+    /// The id of the claim that it stands under already.
+    pub outer: Option<String>,
+    pub draft: LockDraft,
+    /// For how long a holder is waited for.
+    pub wait: Wait,
+    /// For how long the gate is waited for.
+    pub drain: Duration,
+    pub options: Options,
+}
+
+/// The lock of a claim to be.
+#[derive(Debug, Clone)]
+pub enum LockDraft {
+    /// A file with this record.
+    Record(RecordDraft),
+    /// A lock of the kernel, which has no record, in this mode.
+    Kernel(&'static dyn WithoutRecord, LockMode),
+}
+
+impl ClaimRequest {
+    /// The record of the process `pid`, as of now.
+    pub fn record(&self, pid: u32) -> Result<Record, Error> {
+        match &self.draft {
+            LockDraft::Record(draft) => draft.record(pid, &self.holder, &self.id),
+            LockDraft::Kernel(..) => Err(Error::new(Code::Io, "the lock of a file has no record")),
+        }
+    }
+
+    /// The work under it has steps that are its own: those of a claim under an outer one are the outer one's.
+    pub fn has_steps(&self) -> bool {
+        self.target.rules().has_steps && self.outer.is_none()
+    }
+}

@@ -1,0 +1,159 @@
+//! The command line. The environment comes in later, in `settings.rs`, so that it never beats what was typed.
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands;
+use crate::settings::arguments::{CommonArgs, LockDirArg};
+use crate::targets::NAMED_LOCKS;
+use crate::{completion, help, man, status};
+use beadlock_base::stdout::print;
+use beadlock_claim::error::{Error, Exit};
+use beadlock_console::end::End;
+use beadlock_console::{
+    Common,
+    answers::{conclude, not_written},
+};
+use beadlock_log as log;
+use beadlock_oncall::{doctor, list, top};
+
+/// Claim a beads database, a named lock or a file while a command runs
+#[derive(Debug, Parser)]
+#[command(
+    name = "beadlock",
+    version,
+    disable_help_subcommand = true,
+    args_override_self = true
+)]
+#[command(after_help = help::MORE)]
+// After its options and commands, which both of these change.
+#[command(mut_arg(LockDirArg::ID, |arg| arg.global(true).hide(true)), mut_subcommands(showing_lock_dir))]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: CommonArgs,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// The commands whose target may be a named lock.
+const OF_NAMED_LOCKS: [&str; 8] = [
+    "hold", "acquire", "release", "check", "status", "wait", "break", "list",
+];
+
+/// Shows in the help of such a command, among the options of named locks, what every command takes.
+fn showing_lock_dir(command: clap::Command) -> clap::Command {
+    if !OF_NAMED_LOCKS.contains(&command.get_name()) {
+        return command;
+    }
+    LockDirArg::augment_args(command).mut_arg(LockDirArg::ID, |arg| arg.help_heading(NAMED_LOCKS))
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Take a lock, run a command, release the lock
+    Hold(commands::hold::HoldArgs),
+    /// Claim a target for several commands, until it is released
+    Acquire(commands::acquire::AcquireArgs),
+    /// Release a claim that acquire has made
+    Release(commands::release::ReleaseCommandArgs),
+    /// Run a command as a sync cycle, unless the database is claimed
+    Cycle(commands::cycle::CycleArgs),
+    /// Check whether a sync daemon may start a cycle now
+    Check(commands::check::CheckArgs),
+    /// Show who holds a lock, since when, and what to type next
+    Status(status::StatusArgs),
+    /// Wait until a target is free, without claiming it
+    Wait(commands::wait::WaitArgs),
+    /// Replace a file with standard input, under the file's lock
+    Write(commands::write::WriteArgs),
+    /// Pass a file through a command and back, under the file's lock
+    Update(commands::update::UpdateArgs),
+    /// Add whole lines to the end of a file, under the file's lock
+    Append(commands::append::AppendArgs),
+    /// Merge three versions of a record file by the ids of its records
+    Merge(commands::merge::MergeArgs),
+    /// Set up git to merge record files with beadlock
+    Setup(commands::setup::SetupArgs),
+    /// Remove a lock by force, and keep its record beside it
+    Break(commands::break_lock::BreakArgs),
+    /// List every lock below a directory
+    List(list::List),
+    /// Sum up what the log of a sync daemon says
+    Log(log::LogArgs),
+    /// Show a live view of agents and locks
+    Top(top::TopArgs),
+    /// Test what a file system can do and what beadlock promises there
+    Doctor(DoctorArgs),
+    /// Create, join, show or leave a fleet of several machines
+    #[cfg(feature = "fleet")]
+    Fleet(commands::fleet::FleetArgs),
+    /// Explain a command or a protocol
+    Help(help::HelpArgs),
+    /// Write the manual pages into a directory, or print one
+    Man(man::ManArgs),
+    /// Print the completion script of a shell
+    Completions(completion::CompletionsArgs),
+}
+
+/// `beadlock doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub doctor: doctor::Doctor,
+    /// Examine the fleet of fleet.toml instead: its etcd, node by node, and whether claims across machines hold there
+    #[cfg(feature = "fleet")]
+    #[arg(long, conflicts_with = "dir")]
+    pub fleet: bool,
+}
+
+impl Command {
+    /// What `--own-exit-code` says; `None` also for the commands that have no such option.
+    pub fn own_exit_code(&self) -> Option<u8> {
+        match self {
+            Self::Hold(typed) => typed.claim.own_exit_code,
+            Self::Acquire(typed) => typed.claim.own_exit_code,
+            Self::Cycle(typed) => typed.own_exit_code,
+            Self::Update(typed) => typed.own_exit_code,
+            _ => None,
+        }
+    }
+
+    /// The name of a command that prints text for people, shells or readers, and has no JSON.
+    pub fn without_json(&self) -> Option<&'static str> {
+        match self {
+            Self::Help(_) => Some("help"),
+            Self::Man(_) => Some("man"),
+            Self::Completions(_) => Some("completions"),
+            _ => None,
+        }
+    }
+
+    /// What was typed before the `--`, where the command to run is missing.
+    pub fn lacks_its_command(&self) -> Option<&'static str> {
+        match self {
+            Self::Hold(typed) if typed.command.is_empty() => Some("hold"),
+            Self::Cycle(typed) if typed.command.is_empty() => Some("cycle"),
+            Self::Update(typed) if typed.command.is_empty() => Some("update file:PATH"),
+            _ => None,
+        }
+    }
+}
+
+/// Ends a command that prints text. No envelope is put around that.
+pub fn printed(text: Result<String, Error>, common: &Common) -> End {
+    match text.and_then(|text| print(text).map_err(|error| not_written(&error))) {
+        Ok(()) => End::Code(Exit::Done.code()),
+        Err(error) => conclude(common, Err((End::Code(error.exit.code()), error))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

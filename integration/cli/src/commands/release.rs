@@ -1,0 +1,441 @@
+//! `beadlock release`: ends a claim that `acquire` has made; only one's own (docs/design.md#claims-that-last).
+
+use std::io::{ErrorKind, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::{ffi::OsString, fs, time::Duration};
+
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_base::regular::{self, Links};
+use beadlock_core::Options;
+use beadlock_core::audit::Event;
+use beadlock_core::take::{Adopted, Held, Site};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::settings;
+use crate::targets::{ReleaseArgs, refuse_options};
+use beadlock_base::stdout::print;
+use beadlock_claim::environment::Environment;
+use beadlock_claim::error::{Code, Error, Exit};
+use beadlock_claim::kernel_lock::{KernelRelease, WithoutRecord};
+use beadlock_claim::leaving::{Enders, Leaving, Left, Why};
+use beadlock_claim::protocol::named_claim::{LostClaim, UNTIL, VARIABLES};
+use beadlock_claim::protocol::rules::ProtocolKind;
+use beadlock_claim::protocol::{Acceptance, resolve};
+use beadlock_claim::script::Script;
+use beadlock_claim::trail::{Trail, refuse_lock_file};
+use beadlock_claim::words::{Part, millis, to_type};
+use beadlock_claim::{gate, nested, observe::Unattended, target::Target, under::ClaimNames};
+use beadlock_console::end::End;
+use beadlock_console::{Common, answers::conclude};
+use beadlock_session::steps::{RESULT_FILE, failure_step};
+use beadlock_supervise::tree;
+
+const EXAMPLES: &str = "\
+Examples:
+  eval \"$(beadlock release)\"
+  beadlock release tower:app-prod --id req_8f3a";
+
+const EXITS: &str = "\
+Exit codes:
+  0  released; with --missing-ok also when there is no such claim any more
+  1  beadlock failed
+  2  the command line is wrong, or neither --id nor $BEADLOCK_ID is given
+  9  the claim is not there any more: somebody else's lock is left alone";
+
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = EXITS)]
+pub struct ReleaseCommandArgs {
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
+    /// [default: the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// The id that acquire has printed [env: BEADLOCK_ID]
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    /// Exit with 0 also when the claim is not there any more: for cleanup that may run twice
+    #[arg(long)]
+    pub missing_ok: bool,
+    /// Add a JSON line to FILE [env: BEADLOCK_AUDIT]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+    #[command(flatten)]
+    pub protocol: ReleaseArgs,
+}
+
+/// How long to wait for the gate. While the lock stands, a daemon has it for moments only.
+const PATIENCE: Duration = Duration::from_secs(130);
+
+pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common) -> End {
+    let released =
+        release(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+    let end = match released {
+        Ok(_) if !common.json => {
+            common.talk.end_live();
+            // The claim has ended, whether or not somebody reads that.
+            let _ = print(Script::of_stdout().unset(&variables(typed, environment)));
+            End::Code(Exit::Done.code())
+        }
+        released => conclude(common, released),
+    };
+    if !common.json {
+        Script::fail(end.as_code());
+    }
+    end
+}
+
+/// The variables that name the claim which has ended: none where the environment names another one, or has a target of
+/// the user's own, without an id.
+fn variables(typed: &ReleaseCommandArgs, environment: &Environment) -> Vec<&'static str> {
+    let typed = typed.id.as_deref().filter(|id| !id.is_empty());
+    let is_its_claim = match (environment.get("BEADLOCK_ID"), typed) {
+        (Some(named), Some(id)) => named == id,
+        (None, Some(_)) => environment.get("BEADLOCK_TARGET").is_none(),
+        (_, None) => true,
+    };
+    if !is_its_claim {
+        return Vec::new();
+    }
+    let until = environment.get(UNTIL).map(|_| UNTIL);
+    VARIABLES.into_iter().chain(until).collect()
+}
+
+fn release(
+    typed: &ReleaseCommandArgs,
+    environment: &Environment,
+    common: &Common,
+) -> Result<Value, Error> {
+    let id = id_of(typed, environment)?;
+    let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
+    refuse_options(target.scheme, &target.given, &typed.protocol.given())?;
+    let (step, has_failed) = typed.protocol.outcome()?;
+    let releasing = Releasing {
+        target: &target,
+        id: &id,
+        missing: match typed.missing_ok {
+            true => Missing::Accepted,
+            false => Missing::IsLoss,
+        },
+        environment,
+        common,
+    };
+    let audit = settings::audit(typed.audit.as_deref(), environment);
+    refuse_lock_file("--audit", audit.as_deref(), &target.own_files())?;
+    if let ProtocolKind::Kernel(kernel) = target.rules().kind {
+        return releasing.without_record(kernel, audit.as_deref());
+    }
+    if let Some(outer) = nested::outer_of(&id, &target, environment) {
+        return releasing.under(outer);
+    }
+    let held = match releasing.find()? {
+        Found::Held(held) => held,
+        Found::Missing(lost) => return releasing.missing(lost),
+    };
+    let trail = releasing.trail(audit.as_deref(), Some(held.record().holder()))?;
+    let step = step.map(str::to_owned).or_else(|| {
+        let file = environment.get(RESULT_FILE).filter(|_| has_failed);
+        failure_step(None, file.map(Path::new))
+    });
+    let has_failed = step.is_some() || has_failed;
+    let why = if has_failed {
+        Why::RELEASED_AFTER_FAILURE
+    } else {
+        Why::RELEASED
+    };
+    let age = held.age();
+    let leaving = Leaving {
+        target: &target,
+        enders: Enders::Several,
+        patience: PATIENCE,
+        trail: &trail,
+        failure_step: step.as_deref(),
+    };
+    let left = leaving.end(held, None, why, &mut Unattended);
+    match left {
+        Left::Released => {
+            releasing.say_under();
+            Ok(releasing.answer(true, Some(age)))
+        }
+        Left::Lost(error) => Err(error),
+        Left::ByAnother => releasing.missing(releasing.lost()),
+        Left::Stuck => {
+            let path = escaped_path(&target.path());
+            Err(Error::new(
+                Code::Io,
+                format!("{path} was not released; try again, or end its process"),
+            ))
+        }
+    }
+}
+
+fn id_of(typed: &ReleaseCommandArgs, environment: &Environment) -> Result<String, Error> {
+    let id = typed.id.clone().filter(|id| !id.is_empty());
+    environment.unless(id, "BEADLOCK_ID", |id| Ok(id.to_owned()))?.ok_or_else(|| {
+        Error::usage(
+            "no id: nothing was acquired here, so there is nothing to release; with the id that acquire has printed: \
+             beadlock release --id ID, or BEADLOCK_ID in the environment (after eval it must be exported: set -a; eval \
+             \"$claim\"; set +a)",
+        )
+    })
+}
+
+/// A claim that is to be released.
+struct Releasing<'a> {
+    target: &'a Target,
+    id: &'a str,
+    missing: Missing,
+    environment: &'a Environment,
+    common: &'a Common,
+}
+
+/// What a claim means that is not there any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    /// What was done under it was not protected.
+    IsLoss,
+    /// The release ran before (`--missing-ok`).
+    Accepted,
+}
+
+/// The environment of a process that hangs in a file system may be readable only when that answers.
+const UNDER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// So much of an audit file is read that was added meanwhile.
+const MOST_NEW: u64 = 1024 * 1024;
+
+/// The lock of a claim.
+enum Found {
+    Held(Held),
+    /// It is gone, or another one's.
+    Missing(Error),
+}
+
+impl<'a> Releasing<'a> {
+    /// The envelope's `data`.
+    fn answer(&self, released: bool, held: Option<Duration>) -> Value {
+        json!({
+            "target": self.target.name(),
+            "path": self.target.path().to_string_lossy(),
+            "id": self.id,
+            "released": released,
+            "held_ms": held.map(millis),
+        })
+    }
+
+    /// The answer where there is no such claim any more.
+    fn missing(&self, lost: Error) -> Result<Value, Error> {
+        if self.missing == Missing::IsLoss {
+            return Err(lost);
+        }
+        self.common.talk.warn(&lost.to_string());
+        Ok(self.answer(false, None))
+    }
+
+    /// Why there is no such claim any more.
+    fn lost(&self) -> Error {
+        let look = to_type("beadlock status {}", &[self.target.part()]);
+        let then = format!("what was done since is not protected; who and why: {look}");
+        let lost = LostClaim::of(self.id, self.target, self.environment);
+        let error = match lost {
+            Some(lost) => lost.error(&then),
+            None => Error::new(
+                Code::LockLost,
+                format!("the claim {} was lost; {then}", escaped(self.id)),
+            ),
+        };
+        let not_ours = self.target.rules().not_ours;
+        Error {
+            message: format!("{not_ours}{}", error.message),
+            ..error
+        }
+    }
+
+    fn without_record(
+        &self,
+        kernel: &dyn WithoutRecord,
+        audit: Option<&Path>,
+    ) -> Result<Value, Error> {
+        let Self { target, id, .. } = self;
+        let trail = self.trail(audit, None)?;
+        let before = audit.and_then(|audit| fs::metadata(audit).ok());
+        match kernel.release(target, id, &self.common.talk)? {
+            KernelRelease::Released { keeper, held, lock } => {
+                let new_from = before.map_or(0, |before| before.len());
+                if !audit.is_some_and(|audit| has_written(keeper, audit, new_from)) {
+                    trail.write(Event::LockReleased, |entry| {
+                        entry
+                            .reason(Why::RELEASED.reason)
+                            .held_for(held)
+                            .result(Why::RELEASED.result)
+                            .lock(&lock)
+                    });
+                }
+                self.say_under();
+                Ok(self.answer(true, None))
+            }
+            KernelRelease::Outer => Ok(self.answer(false, None)),
+            KernelRelease::Gone(why) => {
+                let over = LostClaim::of(id, target, self.environment).map(|lost| lost.over());
+                let why = format!("{}{why}", over.unwrap_or_default());
+                self.missing(Error::new(Code::LockLost, why))
+            }
+        }
+    }
+
+    /// Names what still runs under the claim that has ended. Afterwards, for it looks at every process, and the next claim
+    /// waits for none of that.
+    fn say_under(&self) {
+        let under = ClaimNames::of(self.id, self.target).processes_within(UNDER_PATIENCE);
+        if !under.is_empty() {
+            self.common.talk.warn(&format!(
+                "still running under the claim that is released now: {}",
+                tree::names(&under)
+            ));
+        }
+    }
+
+    /// The id names an outer claim, which is not ended from here.
+    fn under(&self, outer: &str) -> Result<Value, Error> {
+        let Self {
+            target,
+            environment,
+            common: Common { talk, .. },
+            ..
+        } = self;
+        let given = &target.given;
+        if !nested::stands(outer, target) {
+            return self.missing(self.lost());
+        }
+        if nested::is_of_hold(outer, target, environment) {
+            talk.say(&format!(
+                "{given} is still held by the outer claim, a hold, which ends it with its command"
+            ));
+        } else {
+            let end = to_type(
+                "beadlock release {} {}",
+                &[target.part(), Part::Value("--id", outer.as_ref())],
+            );
+            talk.say(&format!(
+                "{given} is still held by the outer claim; to end that: {end}"
+            ));
+        }
+        Ok(self.answer(false, None))
+    }
+
+    fn find(&self) -> Result<Found, Error> {
+        let Self {
+            target,
+            id,
+            environment,
+            ..
+        } = self;
+        let found = match target.is_nowhere() {
+            true => Adopted::Gone,
+            false => find(target, id, environment, PATIENCE)?,
+        };
+        match found {
+            Adopted::Held(held) => Ok(Found::Held(held)),
+            Adopted::Gone | Adopted::NotOurs(_) => Ok(Found::Missing(self.lost())),
+            Adopted::Unreadable(why) => {
+                let path = escaped_path(&target.path());
+                let look = to_type("beadlock status {}", &[target.part()]);
+                let message = format!("{path} was not touched: {why}; look at it: {look}");
+                let error = Error::new(Code::LockUnreadable, message);
+                Err(error.detailed(format!("lock_file={path}")))
+            }
+        }
+    }
+
+    /// The trail. A file that cannot be opened is warned of: the lock must not stay for that.
+    fn trail(&self, file: Option<&Path>, holder: Option<&str>) -> Result<Trail<'a>, Error> {
+        let of = (holder, Some(self.id));
+        let Common { talk, request, .. } = self.common;
+        self.target.trail(file, of, request, talk).or_else(|error| {
+            talk.warn(&error.to_string());
+            self.target.trail(None, of, request, talk)
+        })
+    }
+}
+
+/// Whether the keeper has written the release into this audit file itself, where that is its own.
+fn has_written(keeper: i32, audit: &Path, new_from: u64) -> bool {
+    let new = || -> std::io::Result<Vec<u8>> {
+        let mut file = regular::open(audit, Links::Followed)?;
+        file.seek(SeekFrom::Start(new_from))?;
+        Ok(regular::whole(file, MOST_NEW)?)
+    };
+    let is_its_own = |line: &[u8]| {
+        let line = serde_json::from_slice::<Value>(line).unwrap_or_default();
+        line["event"] == "lock_released" && line["by"]["pid"] == keeper
+    };
+    new().is_ok_and(|new| new.split(|byte| *byte == b'\n').any(is_its_own))
+}
+
+/// Whose lock is there now. Only one's own lock is changed, and only a lock that a crash has left aside is put back:
+/// for anything else no cycle is waited for. A lock is gone when it is absent, not aside, and still absent.
+fn find(
+    target: &Target,
+    id: &str,
+    environment: &Environment,
+    patience: Duration,
+) -> Result<Adopted, Error> {
+    let is_aside = || {
+        !fs::symlink_metadata(target.place.aside())
+            .is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    let is_not_ours = || {
+        !matches!(
+            Held::adopt(&target.place, id),
+            Ok(Adopted::Held(_)) | Err(_)
+        )
+    };
+    if is_not_ours() && !is_aside() {
+        match Held::adopt(&target.place, id)? {
+            Adopted::Held(_) => {}
+            answer => return Ok(answer),
+        }
+    }
+    nested::refuse_to(target, environment, "release")?;
+    let advice = "nothing is released yet: try again when that has ended";
+    Ok(
+        match gate::take_or_advise(target.dir(), patience, advice, &mut Unattended)? {
+            Ok(gate) => Site::new(&gate, &Options::default())
+                .with_names(target.place.names())
+                .adopt(id)?,
+            Err(_) => Held::adopt(&target.place, id)?,
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use beadlock::hold::Hold;
+    use beadlock_core::gate::Gate;
+
+    #[test]
+    fn a_gate_that_stays_shut_keeps_only_ones_own_lock() {
+        let top = tempfile::tempdir().unwrap();
+        let dir = top.path().join(".beads");
+        fs::create_dir(&dir).unwrap();
+        let nowhere = Environment::default();
+        let target = resolve(Some(dir.as_os_str()), &nowhere, Acceptance::Any).unwrap();
+        let claim = Hold::on(&dir).claim().unwrap();
+        let gate = Gate::try_take(&dir).unwrap().unwrap();
+        let find = |id: &str| find(&target, id, &nowhere, Duration::from_millis(50));
+        assert!(matches!(find("other"), Ok(Adopted::NotOurs(Some(_)))));
+        let error = find(claim.id()).unwrap_err();
+        assert_eq!(error.code(), Code::DrainTimeout);
+        let words = error.to_string();
+        assert!(
+            words.contains("did not open within 50ms") && words.contains("try again when"),
+            "{words}"
+        );
+        assert!(!words.contains("--drain"), "{words}");
+        // Aside it may be ours.
+        fs::write(dir.join(".exclusive-lock.aside"), "").unwrap();
+        assert_eq!(find("other").unwrap_err().code(), Code::DrainTimeout);
+        drop(gate);
+        assert!(matches!(find(claim.id()), Ok(Adopted::Held(_))));
+        claim.release().unwrap();
+    }
+}

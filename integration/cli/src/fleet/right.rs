@@ -1,0 +1,137 @@
+//! The right of `beadlock cycle` to run one cycle of a database that has joined a fleet.
+
+use std::time::Duration;
+
+use beadlock_base::{deadline::WorkDeadline, duration::shown};
+use beadlock_core::{Cycle, Decision};
+use beadlock_core::{audit::Event, facts};
+use beadlock_fleet::{FleetAgent, Mark, Name, Refusal, Who, mark};
+
+use super::watch::{FleetSession, FleetWatch};
+use super::{Joined, failed_to_watch};
+use crate::fleet::error::fleet_error;
+use beadlock_base::poll::wait_for;
+use beadlock_claim::error::{Code, Error};
+use beadlock_claim::keeping::FleetGuard;
+use beadlock_claim::observe::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
+use beadlock_claim::trail::Trail;
+use beadlock_claim::wait::Deadline;
+use beadlock_claim::words::to_type;
+
+/// So long etcd has to answer, and the right to come.
+const TO_COME: Duration = Duration::from_secs(10);
+
+/// A right that is held, for one cycle.
+pub struct HeldRight {
+    watch: FleetWatch,
+    mark: Mark,
+    since: Duration,
+}
+
+/// Why there is none.
+pub enum NoRight {
+    /// The cycle is skipped.
+    Skipped(Decision),
+    Stopped(Stopped),
+}
+
+impl HeldRight {
+    /// Asks for it, and waits until it is there. It waits for no claim.
+    pub fn obtain(joined: &Joined, attending: &mut dyn WaitControl) -> Result<Self, NoRight> {
+        let stopped = |error: Error| NoRight::Stopped(error.into());
+        let Joined { mark, config } = joined.clone();
+        let agent = FleetAgent::start(config, Who::this_process())
+            .map_err(|error| stopped(fleet_error(error)))?;
+        let deadline = Deadline::after(TO_COME);
+        let mut notice = Deadline::after(NOTICE_AFTER);
+        let permit = loop {
+            drop(agent.hear());
+            let refusal = match agent.permit(&mark) {
+                Ok(permit) => break permit,
+                Err(refusal) => refusal,
+            };
+            let comes_perhaps = matches!(refusal, Refusal::Asking | Refusal::Unreachable { .. });
+            if !comes_perhaps || deadline.is_over() {
+                let _ = agent.end();
+                return Err(match refusal {
+                    Refusal::Failed(error) => stopped(fleet_error(error)),
+                    refusal => NoRight::Skipped(refusal.decision()),
+                });
+            }
+            if notice.is_over() {
+                let (what, left) = (refusal.to_string(), deadline.left());
+                let waited = Waited::Fleet {
+                    name: mark.name.as_str(),
+                    what: &what,
+                    left,
+                };
+                attending.waiting(&waited).map_err(NoRight::Stopped)?;
+                notice = Deadline::after(TICK);
+            }
+            let limit = deadline.left().min(notice.left());
+            let [_, signalled] = wait_for([Some(agent.bell()), attending.signals()], limit);
+            if signalled && let Some(stopped) = attending.stopped() {
+                let _ = agent.end();
+                return Err(NoRight::Stopped(stopped));
+            }
+        };
+        let watch = FleetWatch::of(FleetSession::Right(agent, permit));
+        let watch = watch.map_err(|error| stopped(failed_to_watch(&error)))?;
+        Ok(Self {
+            watch,
+            mark,
+            since: facts::boottime(),
+        })
+    }
+
+    /// The mark of the directory of this cycle is still the one that the right is for.
+    pub fn is_of(&self, cycle: &Cycle) -> bool {
+        cycle
+            .gate()
+            .is_some_and(|gate| matches!(mark::read(gate), Ok(Some(mark)) if mark == self.mark))
+    }
+
+    pub fn name(&self) -> &Name {
+        &self.mark.name
+    }
+
+    pub fn deadline(&self) -> WorkDeadline {
+        self.watch.deadline()
+    }
+
+    pub fn tell_deadlines(&self, hear: Box<dyn FnMut(WorkDeadline)>) {
+        self.watch.tell(hear);
+    }
+
+    pub fn guard(&self) -> &dyn FleetGuard {
+        &self.watch
+    }
+
+    /// Why the work must not begin.
+    pub fn over(&self) -> Option<String> {
+        self.watch.over()
+    }
+
+    /// Gives it back, after the gate was let go. The answer is its loss, where `lost` says that it was seen, or the
+    /// work has run and it is seen now.
+    pub fn end(self, lost: Option<String>, has_worked: bool, trail: &Trail<'_>) -> Option<Error> {
+        let Self { watch, mark, since } = self;
+        let age = facts::boottime().saturating_sub(since);
+        let over = watch.over().filter(|_| has_worked);
+        // What does not answer now ends by itself.
+        let _ = watch.end();
+        let why = lost.or(over)?;
+        let message = format!(
+            "lost the right to sync {} in the fleet after {}: {why}; what was done since is not protected: look at it, \
+             then {}",
+            mark.name,
+            shown(age),
+            to_type("beadlock fleet status", &[])
+        );
+        let error = Error::new(Code::LockLost, message).detailed(format!("fleet={}", mark.name));
+        trail.write(Event::LockLost, |entry| {
+            entry.reason("fleet_lost").detail(&error).held_for(age)
+        });
+        Some(error)
+    }
+}

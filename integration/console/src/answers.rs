@@ -1,0 +1,128 @@
+//! How a command answers: data on stdout, as text or in the envelope, the rest as talk, and how it ends
+//! (docs/design.md#json).
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::Common;
+use crate::end::{End, Replaced};
+use beadlock_base::stdout::print;
+use beadlock_claim::error::{Code, Error, Exit};
+use beadlock_claim::observe::Stopped;
+
+/// The targets that were named, else the one that is found.
+pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsStr>> {
+    targets
+        .iter()
+        .map(|target| Some(target.as_os_str()))
+        .chain(targets.is_empty().then_some(None))
+}
+
+/// How the program ends where a claim was stopped, and the words for it; `then` is what they say after `ended by
+/// SIGTERM`.
+pub fn end_of(stopped: Stopped, then: &str, replaced: Replaced) -> (End, Error) {
+    match stopped {
+        Stopped::Failed(error) => (End::Code(replaced.code(error.exit)), error),
+        Stopped::Signalled(signal) => {
+            let error = Error::new(Code::Io, format!("ended by {signal}{then}"));
+            let end = match signal {
+                Signal::SIGINT => End::Interrupted,
+                signal => End::Code(Exit::Signal(signal as i32).code()),
+            };
+            (end, error)
+        }
+    }
+}
+
+/// What a command has to say of its targets, in their order.
+#[derive(Debug, Default)]
+pub struct Answers {
+    pub text: String,
+    pub data: Vec<Value>,
+    pub exits: Vec<Exit>,
+    pub errors: Vec<Error>,
+}
+
+impl Answers {
+    pub fn add(&mut self, exit: Exit, data: Value, text: &str) {
+        self.exits.push(exit);
+        self.data.push(data);
+        self.text.push_str(text);
+    }
+
+    /// Adds a target that could not be answered.
+    pub fn failed(&mut self, error: Error) {
+        self.exits.push(error.exit);
+        self.errors.push(error);
+    }
+
+    /// Prints, and ends with the highest code.
+    pub fn print(self, common: &Common) -> End {
+        self.errors
+            .iter()
+            .for_each(|error| common.talk.error(&error.to_string()));
+        let exit = self
+            .exits
+            .iter()
+            .map(|exit| exit.code())
+            .max()
+            .unwrap_or(Exit::Done.code());
+        ended(
+            print_answer(common, Value::Array(self.data), self.errors.first(), || {
+                self.text
+            }),
+            exit,
+        )
+    }
+}
+
+/// Prints an answer, in the envelope or as text. False: it could not be printed, and an error was logged.
+pub fn print_answer(
+    common: &Common,
+    data: Value,
+    error: Option<&Error>,
+    text: impl FnOnce() -> String,
+) -> bool {
+    let printed = match common.json {
+        true => print(common.envelope(data, error)),
+        false => print(text()),
+    };
+    printed
+        .inspect_err(|why| common.talk.error(&not_written(why).message))
+        .is_ok()
+}
+
+/// Prints the envelope where JSON is wanted. False: it could not be printed, and an error was logged.
+pub fn print_envelope(common: &Common, data: Value, error: Option<&Error>) -> bool {
+    print_answer(common, data, error, String::new)
+}
+
+/// The end of a command that answers: with `code`, or with a failure when the answer could not be printed.
+pub fn ended(is_printed: bool, code: u8) -> End {
+    End::Code(if is_printed {
+        code
+    } else {
+        Exit::Failed.code()
+    })
+}
+
+/// Ends a command that has one answer. An answer that cannot be printed is a failure; an error keeps its own end.
+pub fn conclude(common: &Common, answer: Result<Value, (End, Error)>) -> End {
+    common.talk.end_live();
+    match answer {
+        Ok(data) => ended(print_envelope(common, data, None), Exit::Done.code()),
+        Err((end, error)) => {
+            common.talk.error(&error.to_string());
+            print_envelope(common, Value::Null, Some(&error));
+            end
+        }
+    }
+}
+
+/// The error for an answer that could not be printed.
+pub fn not_written(error: &io::Error) -> Error {
+    Error::failed("write to stdout", error)
+}

@@ -1,0 +1,183 @@
+//! What the gate of a target shows: the processes that shut it, and whether they are what a killed daemon left behind.
+
+use std::{ffi::OsString, path::Path};
+
+use beadlock_base::escape::process_name;
+use beadlock_base::process::Stat;
+use beadlock_core::gates::{GateHolder, Gates, Role};
+use serde_json::{Value, json};
+
+use beadlock_claim::fact::Fact;
+use beadlock_claim::words::{self, Part, to_type};
+
+/// The processes that have a gate or wait for it, as far as `/proc` shows.
+#[derive(Debug)]
+pub struct Shut {
+    holders: Vec<(GateHolder, Role)>,
+    /// Those of the holders that every process of beadlock's has left behind.
+    left: Vec<GateHolder>,
+    waiters: Vec<GateHolder>,
+}
+
+/// Whether a gate is in the way of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateSeen {
+    /// Nobody has it, as far as `/proc` shows; or the lock has none.
+    Open,
+    /// Somebody has it.
+    Shut,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Orphaned<'a> {
+    pub daemon: Option<i32>,
+    /// The command that still runs; for the moment before it starts and after it ends the runner itself.
+    pub work: &'a [GateHolder],
+}
+
+impl Orphaned<'_> {
+    pub fn daemon(self) -> String {
+        self.daemon.map_or_else(
+            || "a daemon that was killed".to_owned(),
+            |pid| format!("PID {pid}, which is gone,"),
+        )
+    }
+
+    /// What ends it: with all its group where it leads one.
+    pub fn to_end_it(self) -> String {
+        let group = |pid: i32| Stat::read(pid).map_or(pid, |stat| stat.pgrp);
+        let groups: Vec<i32> = self
+            .work
+            .iter()
+            .map(|work| work.pid)
+            .filter(|pid| group(*pid) == *pid)
+            .collect();
+        let others = self
+            .work
+            .iter()
+            .map(|work| work.pid)
+            .filter(|pid| !groups.contains(&group(*pid)));
+        let words = groups
+            .iter()
+            .map(|pid| format!("-{pid}"))
+            .chain(others.map(|pid| pid.to_string()));
+        to_type(
+            "kill -- {}",
+            &[Part::Words(words.map(OsString::from).collect())],
+        )
+    }
+}
+
+impl Shut {
+    pub fn of(gates: &Gates, dir: &Path) -> Self {
+        let left = gates.left(dir);
+        let with_role = |holder: GateHolder| {
+            let role = if left.contains(&holder) {
+                Role::Left
+            } else {
+                holder.role()
+            };
+            (holder, role)
+        };
+        let holders = gates.holders(dir).into_iter().map(with_role).collect();
+        Self {
+            holders,
+            left,
+            waiters: gates.waiters(dir),
+        }
+    }
+
+    pub fn is_shut(&self) -> bool {
+        !self.holders.is_empty()
+    }
+
+    pub fn seen(&self) -> GateSeen {
+        match self.is_shut() {
+            true => GateSeen::Shut,
+            false => GateSeen::Open,
+        }
+    }
+
+    /// The daemon was killed, and its command keeps the gate shut.
+    pub fn orphaned(&self) -> Option<Orphaned<'_>> {
+        self.holders.iter().find_map(|(holder, role)| match role {
+            Role::Orphan { daemon, work } if work.is_empty() => Some(Orphaned {
+                daemon: Some(*daemon),
+                work: std::slice::from_ref(holder),
+            }),
+            Role::Orphan { daemon, work } => Some(Orphaned {
+                daemon: Some(*daemon),
+                work,
+            }),
+            Role::Left => Some(Orphaned {
+                daemon: None,
+                work: &self.left,
+            }),
+            Role::Runner { .. } | Role::Other => None,
+        })
+    }
+
+    /// The processes that have it: `PID 33 (beadlock-agent), PID 34 (for PID 33)`.
+    pub fn names(&self) -> String {
+        let name = |(holder, role): &(GateHolder, Role)| match role {
+            Role::Runner { daemon } => {
+                format!("PID {} (for PID {daemon})", holder.pid)
+            }
+            Role::Orphan { .. } | Role::Left | Role::Other => {
+                process_name(holder.pid, &holder.command)
+            }
+        };
+        self.holders.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// For programs `gate` and `gate_waiters`, and for people what is to be read after everything else.
+    pub fn facts(&self, has_cycles: bool) -> ([Fact; 2], Vec<Fact>) {
+        let process =
+            |GateHolder { pid, command }: &GateHolder| json!({ "pid": pid, "command": command });
+        let holder = |(holder, role): &(GateHolder, Role)| {
+            let (role, daemon, work) = match role {
+                Role::Runner { daemon } => ("runner", Some(daemon), None),
+                Role::Orphan { daemon, work } => ("orphan", Some(daemon), Some(work)),
+                Role::Left => ("left", None, None),
+                Role::Other => ("other", None, None),
+            };
+            let work: Option<Vec<Value>> = work.map(|work| work.iter().map(process).collect());
+            json!({
+                "pid": holder.pid,
+                "command": holder.command,
+                "role": role,
+                "daemon": daemon,
+                "work": work,
+            })
+        };
+        let holders: Value = self.holders.iter().map(holder).collect();
+        let waiters: Value = self.waiters.iter().map(process).collect();
+        let mut people = vec![Fact::text("gate", self.state(has_cycles))];
+        if !self.waiters.is_empty() {
+            people.push(Fact::text(
+                "waiting for the gate",
+                words::names(&self.waiters),
+            ));
+        }
+        (
+            [
+                Fact::json("gate", holders),
+                Fact::json("gate_waiters", waiters),
+            ],
+            people,
+        )
+    }
+
+    fn state(&self, has_cycles: bool) -> String {
+        match self.orphaned() {
+            Some(orphaned) => format!(
+                "shut by what {} has left running: {}; it opens when that has ended",
+                orphaned.daemon(),
+                words::names(orphaned.work)
+            ),
+            None if !self.is_shut() => "open, as far as /proc shows".to_owned(),
+            None if has_cycles => format!("shut by {} (a sync cycle or a claim)", self.names()),
+            None => format!("shut by {} (a lock there is being changed)", self.names()),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Which situation a lock is in whose process is judged: one pure judgement. The verdict says what a daemon does; the
+//! situation says what a person is looking at.
+
+use beadlock_base::namespace::Member;
+use beadlock_base::process::Liveness;
+use beadlock_core::dialect::beads;
+use beadlock_core::facts::Facts;
+use beadlock_core::{Reason, Verdict};
+
+use beadlock_claim::protocol::process::TICK;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Situation {
+    Alive,
+    AliveOfAnotherUser,
+    /// Its process has ended, and its parent has not asked how.
+    Zombie,
+    /// Its PID is another process now.
+    Recycled,
+    /// This machine has booted since, and its PID is in use again. Proved: `--reap-proven-dead` takes it for dead;
+    /// not on a file system that other machines may write.
+    Rebooted {
+        proved: bool,
+    },
+    /// Its process is gone: the next check removes it.
+    Gone {
+        rebooted: bool,
+    },
+    NoSuchPid,
+    Unanswered,
+    /// This machine, this boot, these PIDs; another name, or another machine id.
+    Renamed(Here),
+    Container(Inside),
+    /// A container of this machine in which nobody lives now. Proved: the record has this host's name.
+    ContainerGone {
+        proved: bool,
+    },
+    /// Another host. Same machine: this machine's id and another boot, so it was renamed, or is a copy.
+    Remote {
+        same_machine: bool,
+    },
+    Namesake,
+    Nameless,
+}
+
+/// What became of a process of this machine that the rule does not ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Here {
+    Lives,
+    /// Its PID is another process now.
+    Recycled,
+    Gone,
+    Unknown,
+}
+
+/// What is to be seen of a process in a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inside {
+    /// Its PID as it is here.
+    Process(i32),
+    /// Only others of its container, one of which is this.
+    Others(i32),
+    Nothing,
+}
+
+/// What was asked beyond the facts of the verdict.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Asked<'a> {
+    /// What `kill(pid, 0)` says of the recorded PID here, when the rule does not ask.
+    pub liveness: Liveness,
+    /// The processes that live in the recorded PID namespace, when it is not ours.
+    pub members: &'a [Member],
+}
+
+pub fn of(reason: Reason, record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
+    let proof = match beads::judge(record, facts, true) {
+        Verdict::Stale(proof) => Some(proof),
+        _ => None,
+    };
+    let rebooted = facts.other_boot(record) == Some(true);
+    match (proof, reason) {
+        (Some(Reason::PidGone), _) => Situation::Gone { rebooted },
+        (Some(Reason::OtherBoot), _) => Situation::Rebooted { proved: true },
+        (Some(Reason::PidReused), _) => Situation::Recycled,
+        (Some(Reason::Zombie), _) => Situation::Zombie,
+        (Some(Reason::NamespaceGone), _) => Situation::ContainerGone { proved: true },
+        (_, Reason::OtherPidNamespace) => inside(record, facts, asked),
+        (_, Reason::OtherHost | Reason::OtherMachine)
+            if facts.other_boot(record) == Some(false) =>
+        {
+            match record.pid_ns().zip(facts.ids.pid_ns.as_deref()) {
+                Some((theirs, ours)) if theirs == ours => {
+                    Situation::Renamed(here(record, facts, asked))
+                }
+                Some(_) => inside(record, facts, asked),
+                None => elsewhere(reason, record, facts),
+            }
+        }
+        (_, Reason::OtherHost | Reason::OtherMachine) => elsewhere(reason, record, facts),
+        (_, Reason::HostUnknown) => Situation::Nameless,
+        (_, Reason::PidAlive | Reason::PidNotPermitted | Reason::PidUnknown) if rebooted => {
+            Situation::Rebooted { proved: false }
+        }
+        (_, Reason::PidAlive) => Situation::Alive,
+        (_, Reason::PidNotPermitted) => Situation::AliveOfAnotherUser,
+        _ if i32::try_from(record.pid).is_err() => Situation::NoSuchPid,
+        _ => Situation::Unanswered,
+    }
+}
+
+fn elsewhere(reason: Reason, record: &beads::Record, facts: &Facts) -> Situation {
+    match reason {
+        Reason::OtherMachine => Situation::Namesake,
+        _ => Situation::Remote {
+            same_machine: facts.other_machine(record) == Some(false),
+        },
+    }
+}
+
+fn inside(record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
+    if facts
+        .proof
+        .as_ref()
+        .is_some_and(|proof| proof.namespace_gone)
+    {
+        return Situation::ContainerGone { proved: false };
+    }
+    let is_it = |member: &&Member| i64::from(member.pid_there) == record.pid;
+    Situation::Container(
+        match (asked.members.iter().find(is_it), asked.members.first()) {
+            (Some(member), _) => Inside::Process(member.pid),
+            (None, Some(other)) => Inside::Others(other.pid),
+            (None, None) => Inside::Nothing,
+        },
+    )
+}
+
+fn here(record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Here {
+    let proof = facts.proof.as_ref();
+    let recorded = record.beadlock.as_ref().and_then(|mark| mark.start_ticks);
+    let now = proof.and_then(|proof| proof.start_ticks);
+    match (asked.liveness, recorded.zip(now)) {
+        (Liveness::Gone, _) => Here::Gone,
+        (_, Some((then, now))) if then.abs_diff(now) > TICK => Here::Recycled,
+        _ if proof.is_some_and(|proof| proof.zombie) => Here::Gone,
+        (Liveness::Alive | Liveness::NotPermitted, _) => Here::Lives,
+        (Liveness::Unknown | Liveness::NotAsked, _) => Here::Unknown,
+    }
+}

@@ -1,0 +1,175 @@
+//! A lock as `status` and `list` show it.
+
+use std::time::Duration;
+
+use beadlock_base::duration::shown;
+use beadlock_core::look::Look;
+use beadlock_core::{Decision, Proceed, Skip, Verdict};
+use serde_json::Value;
+
+use super::{checked::message, explanation, explanation::Explanation};
+use beadlock_claim::target::Target;
+use beadlock_claim::words::{self, shown_age};
+use beadlock_console::talk::Talk;
+
+/// A target, and what lies there.
+#[derive(Debug)]
+pub struct Seen {
+    pub target: Target,
+    pub look: Look,
+}
+
+impl Seen {
+    /// What a check would log now, as a dry run says it.
+    fn decision(&self) -> Decision {
+        let record = self.look.record.clone().map(Box::new);
+        match (self.look.verdict, record) {
+            (Verdict::Free, _) => Decision::Proceed(Proceed::NoLock),
+            (Verdict::Stale(reason), Some(record)) => match self.silence() {
+                Some(age) => Decision::Skip(Skip::Stale {
+                    record,
+                    reason,
+                    age,
+                }),
+                None => Decision::Proceed(Proceed::WouldRemoveStale(record, reason)),
+            },
+            (Verdict::Held(reason), Some(record)) => Decision::Skip(Skip::Locked(record, reason)),
+            // What has no record has a reason for it. Should it have none, it counts as held.
+            _ => {
+                let why = self.look.no_record.clone();
+                why.map_or(Skip::InProgress, Skip::from).into()
+            }
+        }
+    }
+
+    /// For how long a holder that sends heartbeats has said nothing.
+    fn silence(&self) -> Option<Duration> {
+        self.target.silence(&self.look)
+    }
+
+    /// One element of `data` in the JSON contract.
+    pub fn json(&self, explanation: &Explanation) -> Value {
+        let Look {
+            verdict,
+            id,
+            record,
+            ..
+        } = &self.look;
+        let message = message(&self.decision(), self.target.rules().speaks_of_databases);
+        let explained = (explanation.json(), explanation.next.as_str());
+        let held = record
+            .as_ref()
+            .map(|record| (record, words::age(&self.look)));
+        explanation::row(
+            &self.target,
+            (*verdict, &message, id.as_deref()),
+            held,
+            explained,
+        )
+    }
+
+    /// The verdict's word, in its colour.
+    pub fn word(&self, talk: &Talk) -> String {
+        talk.painted_data(self.look.verdict.as_str(), color(self.look.verdict))
+    }
+
+    /// One line. Of a lock whose holder sends heartbeats the first word is `active` or `stale`.
+    fn headline(&self, explanation: &Explanation, talk: &Talk) -> String {
+        let (head, what) = match self.silence() {
+            Some(silence) => self.of_silent(silence, talk),
+            None => (String::new(), self.of_any(explanation, talk)),
+        };
+        format!("{head}{}: {what}\n", self.target.given)
+    }
+
+    /// The headline and at most four more lines: why, since when, what stands in the way, and what to type. What is
+    /// known `besides` comes before that.
+    pub fn brief(&self, explanation: &Explanation, besides: Option<String>, talk: &Talk) -> String {
+        self.headline(explanation, talk)
+            + &explanation::below(explanation.brief(), None, besides, &explanation.next)
+    }
+
+    /// The headline and all that is known.
+    pub fn text(&self, explanation: &Explanation, besides: Option<String>, talk: &Talk) -> String {
+        self.headline(explanation, talk) + &self.below(explanation, besides)
+    }
+
+    fn of_silent(&self, silence: Duration, talk: &Talk) -> (String, String) {
+        let (reason, holder) = (
+            self.look.verdict.reason(),
+            self.target.holder(&self.look).unwrap_or_default(),
+        );
+        let silence = format!("heartbeat {} ago", shown(silence));
+        match self.look.verdict {
+            Verdict::Stale(_) => {
+                let word = talk.painted_data("stale", "36");
+                (
+                    format!("{word} "),
+                    format!("left by {holder}, last {silence} ({reason})"),
+                )
+            }
+            _ => {
+                let (word, long) = (talk.painted_data("active", "33"), self.for_how_long());
+                (
+                    format!("{word} "),
+                    format!("held by {holder}{long} ({reason})"),
+                )
+            }
+        }
+    }
+
+    fn of_any(&self, explanation: &Explanation, talk: &Talk) -> String {
+        let (verdict, reason, word) = (
+            self.look.verdict,
+            self.look.verdict.reason(),
+            self.word(talk),
+        );
+        match (verdict, self.target.holder(&self.look)) {
+            (Verdict::Held(_), Some(holder)) => {
+                format!(
+                    "{word} by {}{holder}{} ({reason})",
+                    explanation.holder_is,
+                    self.for_how_long()
+                )
+            }
+            (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
+            (Verdict::Unreadable(_), _) => {
+                let then = self.target.rules().then_unreadable;
+                format!("{word}: {} ({reason}); {then}", self.look.detail())
+            }
+            (Verdict::Free, _) if self.look.no_record.is_some() => {
+                format!(
+                    "{word} ({reason}); what lies there is no lock: {}",
+                    self.look.detail()
+                )
+            }
+            _ => format!("{word} ({reason})"),
+        }
+    }
+
+    /// ` for 3h 2m`; nothing where the clocks disagree.
+    fn for_how_long(&self) -> String {
+        words::known_age(&self.look)
+            .map(|age| format!(" for {}", shown_age(age)))
+            .unwrap_or_default()
+    }
+
+    /// What is known, and what to type, one line each.
+    pub fn below(&self, explanation: &Explanation, besides: Option<String>) -> String {
+        explanation::below(
+            explanation.lines(),
+            self.look.id.as_deref(),
+            besides,
+            &explanation.next,
+        )
+    }
+}
+
+pub fn color(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Free => "32",
+        Verdict::Held(_) => "33",
+        Verdict::Stale(_) => "36",
+        Verdict::Unreadable(_) => "31",
+    }
+}

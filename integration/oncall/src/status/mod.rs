@@ -1,0 +1,197 @@
+//! `beadlock status`: the holder, since when, valid or not and why, what to type next. Never changes anything
+//! (docs/design.md#looking).
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
+
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_core::Options;
+use beadlock_core::{
+    gates::Gates,
+    look::{look, raw},
+};
+use serde_json::Value;
+
+use beadlock_base::stdout::print;
+use beadlock_claim::environment::Environment;
+use beadlock_claim::error::{Code, Error, Exit};
+use beadlock_claim::protocol::named_claim::{LostClaim, stands};
+use beadlock_claim::protocol::{Acceptance, LookOptions, resolve};
+use beadlock_claim::{protocol::rules::ProtocolKind, target::Target};
+use beadlock_console::answers::{Answers, each, not_written};
+use beadlock_console::table::{fitted, terminal_width};
+use beadlock_console::talk::Talk;
+use beadlock_explain::{explanation::Explanation, observed::Observed, seen::Seen};
+
+mod sync;
+
+use self::sync::SyncSight;
+
+/// What to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusScope {
+    Lock,
+    /// Of a database its sync, too.
+    LockAndSync,
+}
+
+/// What the fleet of a database says of it.
+#[derive(Debug)]
+pub struct FleetSight {
+    /// One line for people.
+    pub line: String,
+    /// The same for programs.
+    pub json: Value,
+}
+
+/// Asks the fleet of a target; `None`: it has joined none.
+pub type LookAtFleet = fn(&Target, &Environment) -> Option<FleetSight>;
+
+/// Looks at every target; one that cannot be answered does not stop the others.
+pub fn run(
+    targets: &[OsString],
+    (scope, fleet): (StatusScope, LookAtFleet),
+    options: LookOptions,
+    environment: &Environment,
+    talk: &Talk,
+) -> Answers {
+    let mut answers = Answers::default();
+    for target in each(targets) {
+        match seen(target, (scope, fleet), options, environment, talk) {
+            Ok((data, text)) => answers.add(Exit::Done, data, &fitted(&text, terminal_width())),
+            Err(error) => answers.failed(error),
+        }
+    }
+    answers
+}
+
+/// [`run`] for one target, that exits with 9 where the claim `id` does not stand.
+pub fn run_id(
+    targets: &[OsString],
+    (id, fleet): (&str, LookAtFleet),
+    options: LookOptions,
+    environment: &Environment,
+    talk: &Talk,
+) -> Answers {
+    if targets.len() > 1 {
+        let mut answers = Answers::default();
+        answers.failed(Error::usage("--id is of one claim, and so of one target"));
+        return answers;
+    }
+    let scope = StatusScope::LockAndSync;
+    let mut answers = run(targets, (scope, fleet), options, environment, talk);
+    if answers.errors.is_empty() {
+        let named = targets.first().map(OsString::as_os_str);
+        match resolve(named, environment, Acceptance::Any)
+            .map(|target| claim_of(id, &target, environment))
+        {
+            Ok(None) => {}
+            Ok(Some(lost)) => {
+                talk.say(&lost);
+                answers.exits.push(Exit::Lost);
+            }
+            Err(error) => answers.failed(error),
+        }
+    }
+    answers
+}
+
+/// Why the claim `id` does not stand; `None`: it does.
+fn claim_of(id: &str, target: &Target, environment: &Environment) -> Option<String> {
+    match LostClaim::of(id, target, environment) {
+        Some(lost) => Some(lost.to_string()),
+        None if stands(id, target) => None,
+        None => Some(format!(
+            "it cannot be told whether the claim {} stands",
+            escaped(id)
+        )),
+    }
+}
+
+fn seen(
+    target: Option<&OsStr>,
+    (scope, fleet): (StatusScope, LookAtFleet),
+    options: LookOptions,
+    environment: &Environment,
+    talk: &Talk,
+) -> Result<(Value, String), Error> {
+    let target = resolve(target, environment, Acceptance::ToLookAt(talk))?;
+    let options = options.of(&target, Options::default())?;
+    if let ProtocolKind::Kernel(kernel) = target.rules().kind {
+        let observed = Observed::of(target, kernel, &Gates::now());
+        return Ok((observed.json(), observed.text(talk)));
+    }
+    target.warn(talk);
+    // A tracked lock stops every claim; status still shows what is there.
+    if let Err(error) = target.refuse_tracked() {
+        talk.warn(&error.to_string());
+    }
+    let seen = Seen {
+        look: look(&target.place, &options),
+        target,
+    };
+    let explanation = Explanation::of(&seen.look, &seen.target, &options);
+    let text = if talk.is_verbose() {
+        Seen::text
+    } else {
+        Seen::brief
+    };
+    let mut data = seen.json(&explanation);
+    let sync = sync_of(&seen.target, scope);
+    let line = sync.as_ref().and_then(|sync| sync.line(talk));
+    if let (Some(object), Some(sync)) = (data.as_object_mut(), sync) {
+        object.insert("sync".to_owned(), sync.json());
+    }
+    let mut text = text(&seen, &explanation, line, talk);
+    if let Some(fleet) = fleet(&seen.target, environment) {
+        text.push_str(&format!("  {}\n", fleet.line));
+        if let Some(object) = data.as_object_mut() {
+            object.insert("fleet".to_owned(), fleet.json);
+        }
+    }
+    Ok((data, text))
+}
+
+/// What the agent of a database says of its sync, else its log.
+fn sync_of(target: &Target, scope: StatusScope) -> Option<SyncSight> {
+    match scope {
+        StatusScope::LockAndSync if target.has_cycles() => SyncSight::of(target.dir()),
+        StatusScope::Lock | StatusScope::LockAndSync => None,
+    }
+}
+
+/// `status --raw`: the bytes of every target's lock file, one after the other; none for a lock that is not there. A
+/// file that cannot be read is a failure: a copy of it must not be empty. Where the protocol's document has a status
+/// object, this prints that.
+pub fn run_raw(
+    targets: &[OsString],
+    options: LookOptions,
+    environment: &Environment,
+    talk: &Talk,
+) -> Answers {
+    let mut answers = Answers::default();
+    for target in each(targets) {
+        let found = resolve(target, environment, Acceptance::ToLookAt(talk));
+        let bytes = found.and_then(|target| {
+            target.warn(talk);
+            let options = options.of(&target, Options::default())?;
+            if let Some(document) = target.document_status(&options, environment) {
+                return document;
+            }
+            let not_read =
+                |why: &dyn Display| format!("{} was not read: {why}", escaped_path(&target.path()));
+            if !target.has_record() {
+                return Err(Error::usage(not_read(
+                    &"this lock has no record, and its file no content",
+                )));
+            }
+            let bytes = raw(&target.place).map_err(|why| Error::new(Code::Io, not_read(&why)))?;
+            Ok(bytes.unwrap_or_default())
+        });
+        match bytes.and_then(|bytes| print(&bytes).map_err(|error| not_written(&error))) {
+            Ok(()) => answers.exits.push(Exit::Done),
+            Err(error) => answers.failed(error),
+        }
+    }
+    answers
+}

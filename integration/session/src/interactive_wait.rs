@@ -1,0 +1,126 @@
+//! The wait of a program that tells a person of it, hears signals, and watches over the process that is to come.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use beadlock_base::error::Error as CheckerError;
+use nix::sys::signal::Signal;
+
+use beadlock_claim::error::{Code, Error, Exit};
+use beadlock_claim::keeping::{Guard, first_lost};
+use beadlock_claim::loss::Loss;
+use beadlock_claim::observe::{Notice, Observer, Stopped, WaitControl, Waited};
+use beadlock_supervise::{signals::Signals, tree};
+
+/// Looks after the wait: tells the observer, hears signals, and notices the end of the process that is to be.
+#[derive(Debug)]
+pub struct InteractiveWait<'a> {
+    signals: &'a mut Signals,
+    observer: &'a dyn Observer,
+    /// The process that waits to become the command, until it has; none where no command is to come.
+    child: Option<i32>,
+    /// It is to become the keeper.
+    is_keeper: bool,
+    /// The kind of wait that was said.
+    said: Option<&'static str>,
+    /// For how long a holder was waited for.
+    pub for_holder: Duration,
+    /// The address of the holder's work that was said.
+    said_address: Option<String>,
+    /// The claims of the session that stand, by their places in its list: the loss of one ends the wait.
+    pub others: Vec<(usize, Guard<'a>)>,
+    /// The one of them whose loss has ended the wait, and how it was lost.
+    pub lost: Option<(usize, Loss)>,
+}
+
+impl<'a> InteractiveWait<'a> {
+    /// Of a claim whose command waits as the process `child`, or of a wait that no command comes after.
+    pub fn wait_of(
+        signals: &'a mut Signals,
+        observer: &'a dyn Observer,
+        child: Option<i32>,
+    ) -> Self {
+        let for_holder = Duration::ZERO;
+        let (said, said_address, others, lost) = (None, None, Vec::new(), None);
+        Self {
+            signals,
+            observer,
+            child,
+            is_keeper: false,
+            said,
+            for_holder,
+            said_address,
+            others,
+            lost,
+        }
+    }
+
+    /// The process that waits is to keep the claim.
+    pub fn of_the_keeper(self) -> Self {
+        Self {
+            is_keeper: true,
+            ..self
+        }
+    }
+}
+
+impl WaitControl for InteractiveWait<'_> {
+    fn signals(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.signals.as_fd())
+    }
+
+    fn stopped(&mut self) -> Option<Stopped> {
+        while let Some(received) = self.signals.receive() {
+            if received.signal != Signal::SIGCHLD {
+                return Some(Stopped::Signalled(received.signal));
+            }
+        }
+        // As PID 1, or after a shell that became us.
+        self.child.into_iter().for_each(tree::reap_orphans);
+        let died = self
+            .child
+            .is_some_and(|child| tree::ending(child).is_some());
+        died.then(|| match self.is_keeper {
+            true => Error::new(
+                Code::Io,
+                "the keeper was killed before there was a claim to keep",
+            )
+            .into(),
+            false => {
+                let message =
+                    "the process that was to become the command was killed while it waited";
+                Error::new(Code::Io, message)
+                    .ending(Exit::NotStarted)
+                    .into()
+            }
+        })
+    }
+
+    fn waiting(&mut self, waited: &Waited<'_>) -> Result<(), Stopped> {
+        self.lost = first_lost(&mut self.others);
+        if let Some((_, loss)) = &self.lost {
+            return Err(loss.during_the_wait().into());
+        }
+        // Said again only when it waits for something else now.
+        let kind = waited.kind();
+        let is_first = self.said.replace(kind) != Some(kind);
+        if let Some(address) = waited
+            .about()
+            .filter(|address| self.said_address.as_ref() != Some(address))
+        {
+            let at_work = Notice::HolderAtWork { address: &address };
+            self.observer.notice(&at_work);
+            self.said_address = Some(address);
+        }
+        self.observer.notice(&Notice::Waiting { waited, is_first });
+        Ok(())
+    }
+
+    fn waited(&mut self, for_holder: Duration) {
+        self.for_holder += for_holder;
+    }
+
+    fn no_gate(&mut self, why: &CheckerError) {
+        self.observer.notice(&Notice::NoGate { why });
+    }
+}

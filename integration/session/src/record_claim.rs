@@ -1,0 +1,241 @@
+//! The claim of a session on a lock with a record.
+
+use std::{ffi::OsString, fmt, time::Duration};
+
+use beadlock_base::filesystem::shared_file_system;
+use beadlock_core::take::Held;
+
+use super::interactive_wait::InteractiveWait;
+use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
+use beadlock_claim::keeping::{Guard, Keeping};
+use beadlock_claim::leaving::{Enders, Leaving, Left, Why};
+use beadlock_claim::loss::{Loss, Watch, WatchStart};
+use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::{
+    environment::Environment,
+    error::Error,
+    observe::{Notice, Reach},
+    trail::Trail,
+    wait::Wait,
+};
+use beadlock_claim::{nested, request::ClaimRequest, target::Target};
+use beadlock_supervise::{signals::Signals, watchdog::HearHeartbeats};
+
+pub struct RecordClaim<'a> {
+    request: ClaimRequest,
+    trail: &'a Trail<'a>,
+    environment: &'a Environment,
+    state: State,
+}
+
+enum State {
+    Wanted,
+    Held(Held),
+    Kept(Keeping),
+    /// The outer claim, where this process can watch it.
+    Nested(Option<Held>),
+    Ended,
+}
+
+impl fmt::Debug for RecordClaim<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordClaim")
+            .field("target", &self.request.target)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> RecordClaim<'a> {
+    /// To be obtained, or nested in the claim that the request stands under. An error is written down: a cycle that
+    /// claimed its own target would wait for itself.
+    pub fn new(
+        request: ClaimRequest,
+        trail: &'a Trail<'a>,
+        environment: &'a Environment,
+    ) -> Result<Self, Error> {
+        let target = &request.target;
+        nested::refuse_inside_a_cycle(target, environment)
+            .inspect_err(|error| trail.blocked(error, &target.place))?;
+        Ok(Self {
+            request,
+            trail,
+            environment,
+            state: State::Wanted,
+        })
+    }
+
+    fn id(&self) -> &str {
+        self.request.outer.as_ref().unwrap_or(&self.request.id)
+    }
+
+    fn leaving<'l>(&'l self, failure_step: Option<&'l str>) -> Leaving<'l> {
+        let patience = self.request.drain.max(Duration::from_secs(10));
+        Leaving {
+            target: &self.request.target,
+            enders: Enders::Owner,
+            patience,
+            trail: self.trail,
+            failure_step,
+        }
+    }
+}
+
+impl SessionClaim for RecordClaim<'_> {
+    fn target(&self) -> &Target {
+        &self.request.target
+    }
+
+    fn id(&self) -> Option<String> {
+        Some(self.id().to_owned())
+    }
+
+    fn holder(&self) -> Option<String> {
+        Some(self.request.holder.clone())
+    }
+
+    fn is_nested(&self) -> bool {
+        self.request.outer.is_some()
+    }
+
+    fn variables(&self) -> Vec<(&'static str, OsString)> {
+        let target = &self.request.target;
+        vec![
+            ("BEADLOCK_HELD_TARGET", target.absolute()),
+            ("BEADLOCK_HELD_ID", self.id().into()),
+            (
+                nested::HELD_IDS,
+                nested::ids_inside(self.id(), target, self.environment).into(),
+            ),
+        ]
+    }
+
+    fn ends_with_us(&self) -> bool {
+        self.request.target.place.dialect().is_judged_by_time()
+    }
+
+    fn wait(&self) -> Wait {
+        self.request.wait
+    }
+
+    fn wait_at_most(&mut self, left: Duration) {
+        self.request.wait = self.request.wait.at_most(left);
+    }
+
+    fn obtain(
+        &mut self,
+        child: CommandProcess<'_>,
+        attending: &mut dyn WaitControl,
+    ) -> Result<(), Stopped> {
+        let target = &self.request.target;
+        let (observer, given) = (self.trail.observer(), &target.given);
+        if let Some(id) = &self.request.outer {
+            observer.notice(&Notice::Nested { given, id });
+            self.state = State::Nested(None);
+            return Ok(());
+        }
+        if let Some(name) = shared_file_system(target.dir()).filter(|_| target.has_cycles()) {
+            let reach = Reach::Cycles;
+            observer.notice(&Notice::SharedFs { given, name, reach });
+        }
+        let pid = child.pid.unsigned_abs();
+        let held = self.request.acquire_audited(pid, attending, self.trail)?;
+        self.state = State::Held(held);
+        Ok(())
+    }
+
+    fn keep_up(&mut self) -> Result<(), Error> {
+        let target = &self.request.target;
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Held(held) => {
+                let lease = target.lease(&held);
+                match Keeping::begin(held, lease, WatchStart::Later) {
+                    Ok(keeping) => self.state = State::Kept(keeping),
+                    Err(failed) => {
+                        let (held, error) = *failed;
+                        self.state = State::Held(held);
+                        return Err(error);
+                    }
+                }
+            }
+            // An outer claim is watched too, and never released here.
+            State::Nested(_) => self.state = State::Nested(nested::guard_of(self.id(), target)),
+            state => self.state = state,
+        }
+        Ok(())
+    }
+
+    fn watched_by(&self) -> Option<Watchfulness<'_>> {
+        let State::Kept(keeping) = &self.state else {
+            return None;
+        };
+        let lease = keeping.limits();
+        lease.is_some().then_some(Watchfulness {
+            lease,
+            ..Watchfulness::default()
+        })
+    }
+
+    fn tell(&self, pulse: Box<dyn HearHeartbeats>) {
+        if let State::Kept(keeping) = &self.state {
+            keeping.tell(pulse);
+        }
+    }
+
+    fn guard(&self) -> Option<Guard<'_>> {
+        match &self.state {
+            State::Kept(keeping) => Some(keeping.guard(self.trail)),
+            State::Nested(Some(outer)) => Some(Guard::Outer(Watch::over_outer(outer))),
+            _ => None,
+        }
+    }
+
+    fn end(
+        &mut self,
+        lost: Option<Loss>,
+        why: Why,
+        failed_step: Option<&str>,
+        signals: &mut Signals,
+    ) -> End {
+        let held = match std::mem::replace(&mut self.state, State::Ended) {
+            State::Held(held) => held,
+            State::Kept(keeping) => match keeping.end() {
+                Some(held) => held,
+                None => {
+                    self.leaving(failed_step).hangs(lost.as_ref(), self.id());
+                    return End::default();
+                }
+            },
+            State::Nested(outer) => {
+                let error = |(outer, loss): (Held, Loss)| {
+                    let (id, kept) = (outer.id(), outer.broken_as());
+                    loss.error(id, kept.as_deref(), outer.age(), &self.request.target)
+                };
+                return End {
+                    lost: outer.zip(lost).map(error),
+                    ..End::default()
+                };
+            }
+            State::Wanted | State::Ended => return End::default(),
+        };
+        let age = held.age();
+        let leaving = self.leaving(failed_step);
+        let mut attending = InteractiveWait::wait_of(signals, self.trail.observer(), None);
+        match leaving.end(held, lost, why, &mut attending) {
+            Left::Released | Left::ByAnother => End {
+                held: Some(age),
+                released: true,
+                lost: None,
+            },
+            Left::Stuck => End {
+                held: Some(age),
+                released: false,
+                lost: None,
+            },
+            Left::Lost(error) => End {
+                held: Some(age),
+                released: false,
+                lost: Some(error),
+            },
+        }
+    }
+}

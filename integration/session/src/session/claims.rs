@@ -1,0 +1,103 @@
+//! What the claims of a session are together: for a report, for the command's environment, and to be watched.
+
+use std::time::Duration;
+use std::{ffi::CString, ffi::OsStr, ffi::OsString, os::unix::ffi::OsStringExt};
+
+use beadlock_base::duration::shown;
+
+use super::Claims;
+use crate::{
+    report::{ClaimOutcome, Report},
+    session_claim::SessionClaim,
+};
+use beadlock_claim::error::Error;
+use beadlock_claim::{
+    keeping::Guard,
+    nested::{HELD_IDS, joined_ids},
+    target::Target,
+};
+
+pub fn describe(claims: &Claims<'_>, report: &mut Report) {
+    let Some(first) = claims.first() else { return };
+    report.target = Some((first.target().name(), first.target().path()));
+    (report.id, report.holder) = (first.id(), first.holder());
+    report.nested = first.is_nested();
+    if claims.len() > 1 {
+        report.claims = claims.iter().map(|claim| outcome(&**claim)).collect();
+    }
+}
+
+/// A claim as a report names it.
+pub fn outcome(claim: &dyn SessionClaim) -> ClaimOutcome {
+    let (target, path) = (claim.target().name(), claim.target().path());
+    let (holder, id, nested) = (claim.holder(), claim.id(), claim.is_nested());
+    ClaimOutcome {
+        target,
+        path,
+        holder,
+        id,
+        nested,
+        ..ClaimOutcome::default()
+    }
+}
+
+/// What the command's environment has besides: of each variable what the first claim says, and the ids of all claims.
+pub fn variables_of(claims: &Claims<'_>) -> Vec<(&'static str, OsString)> {
+    let mut variables: Vec<(&'static str, OsString)> = Vec::new();
+    for (name, value) in claims.iter().flat_map(|claim| claim.variables()) {
+        match variables.iter_mut().find(|(known, _)| *known == name) {
+            None => variables.push((name, value)),
+            Some((_, ids)) if name == HELD_IDS => *ids = joined_ids(ids, &value).into(),
+            Some(_) => {}
+        }
+    }
+    variables
+}
+
+/// What the command's environment has besides, and was not known when its process was made: of each variable what the
+/// first claim says.
+pub fn late_variables(claims: &Claims<'_>) -> Vec<CString> {
+    let mut known: Vec<&str> = Vec::new();
+    let mut late = claims
+        .iter()
+        .flat_map(|claim| claim.late_variables())
+        .collect::<Vec<_>>();
+    late.retain(|(name, _)| {
+        !known.contains(name) && {
+            known.push(*name);
+            true
+        }
+    });
+    let pair = |(name, value): (&str, OsString)| {
+        [OsStr::new(name), &value].join(OsStr::new("=")).into_vec()
+    };
+    // None of them has a NUL.
+    late.into_iter()
+        .filter_map(|late| CString::new(pair(late)).ok())
+        .collect()
+}
+
+/// The claim of this target, of so many that were wanted together, has failed; so long the others had waited before.
+pub fn none_is_claimed(error: Error, target: &Target, count: usize, spent: Duration) -> Error {
+    let waited = match spent.is_zero() {
+        true => String::new(),
+        false => format!(
+            "; the wait is for all of them together, and {} of it had passed before",
+            shown(spent)
+        ),
+    };
+    let message = format!(
+        "{}: {}; none of the {count} targets is claimed{waited}",
+        target.given, error.message
+    );
+    Error { message, ..error }
+}
+
+pub fn guards<'g>(claims: &'g Claims<'_>) -> Vec<(usize, Guard<'g>)> {
+    let mut guards = Vec::new();
+    for (index, claim) in claims.iter().enumerate() {
+        let of_claim = [claim.guard(), claim.second_guard()].into_iter().flatten();
+        guards.extend(of_claim.map(|guard| (index, guard)));
+    }
+    guards
+}

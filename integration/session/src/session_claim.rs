@@ -1,0 +1,137 @@
+//! A claim that a command runs under: what is done for it before the command starts, while it runs, and at its end.
+
+use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
+
+use beadlock_base::deadline::WorkDeadline;
+use beadlock_claim::observe::{Stopped, WaitControl};
+
+use beadlock_claim::lease::Limits;
+use beadlock_claim::{error::Error, observe::Claimed, wait::Wait};
+use beadlock_claim::{keeping::Guard, leaving::Why, loss::Loss, target::Target};
+use beadlock_supervise::signals::Signals;
+use beadlock_supervise::watchdog::HearHeartbeats;
+
+/// One claim of a session. The session calls these in the order in which they stand here; of several claims each is
+/// kept up before the next one is obtained.
+pub trait SessionClaim: fmt::Debug {
+    fn target(&self) -> &Target;
+    /// It stands before the command's process is made.
+    fn stands(&self) -> bool {
+        false
+    }
+    /// The id of the claim; the outer claim's where it is nested.
+    fn id(&self) -> Option<String>;
+    /// The name of the holder in the record.
+    fn holder(&self) -> Option<String> {
+        None
+    }
+    /// It is a part of a claim that this process runs in already.
+    fn is_nested(&self) -> bool;
+    /// What the command's environment has besides.
+    fn variables(&self) -> Vec<(&'static str, OsString)>;
+    /// What is known of that only once the claim stands.
+    fn late_variables(&self) -> Vec<(&'static str, OsString)> {
+        Vec::new()
+    }
+    /// There must be no work without beadlock: the command ends when this process dies.
+    fn ends_with_us(&self) -> bool;
+    /// For how long it waits for a holder.
+    fn wait(&self) -> Wait {
+        Wait::No
+    }
+    /// From now on it waits for a holder no longer than this: others of the same session have waited before.
+    fn wait_at_most(&mut self, _left: Duration) {}
+    /// What the command inherits beside its streams.
+    fn inherited(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    /// Waits for the lock and takes it for the process that is to become the command. Nothing is held after an error.
+    fn obtain(
+        &mut self,
+        child: CommandProcess<'_>,
+        attending: &mut dyn WaitControl,
+    ) -> Result<(), Stopped>;
+    /// What orders the second steps of a session's claims; `None`: this claim has no second step.
+    fn second_step(&self) -> Option<&str> {
+        None
+    }
+    /// Takes it, once every claim of the session stands and is kept up. After an error the claim still stands.
+    fn take_second_step(
+        &self,
+        _child: CommandProcess<'_>,
+        _attending: &mut dyn WaitControl,
+    ) -> Result<(), Stopped> {
+        Ok(())
+    }
+    /// From now on it is kept up. After an error the claim still stands.
+    fn keep_up(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+    /// What the watchdog needs to know; `None`: the command needs no watchdog.
+    fn watched_by(&self) -> Option<Watchfulness<'_>> {
+        None
+    }
+    /// The watchdog hears of each heartbeat.
+    fn tell(&self, _pulse: Box<dyn HearHeartbeats>) {}
+    /// The watchdog hears of each new deadline.
+    fn tell_deadlines(&mut self, _hear: Box<dyn FnMut(WorkDeadline)>) {}
+    /// The command may execute now. Asked last, when everything else is ready.
+    fn may_begin(&self) -> Result<(), Error> {
+        Ok(())
+    }
+    /// What is told once it stands, of a holder with this PID.
+    fn announcement<'a>(&'a self, holder: &'a str, pid: i32) -> Claimed<'a> {
+        self.target().claimed(holder, pid)
+    }
+    /// A process of the claim itself, which does not belong to the command's tree.
+    fn helper(&self) -> Option<i32> {
+        None
+    }
+    /// Tells of a loss while the command runs.
+    fn guard(&self) -> Option<Guard<'_>>;
+    /// Tells of a loss of what the second step has taken.
+    fn second_guard(&self) -> Option<Guard<'_>> {
+        None
+    }
+    /// What is said of processes that the command has left behind.
+    fn left_behind(&self, names: &str) -> String {
+        format!(
+            "the command left processes behind, and the lock is released now: {names}; to wait for them: --wait-group"
+        )
+    }
+    /// Ends it; `lost` is a loss that was seen before, and `failed_step` what of the work has failed.
+    fn end(
+        &mut self,
+        lost: Option<Loss>,
+        why: Why,
+        failed_step: Option<&str>,
+        signals: &mut Signals,
+    ) -> End;
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct CommandProcess<'a> {
+    pub pid: i32,
+    /// It leads a process group of its own.
+    pub leads: bool,
+    pub name: &'a str,
+}
+
+/// How a watchdog watches over a claim.
+#[derive(Debug, Default)]
+pub struct Watchfulness<'a> {
+    /// The times of the heartbeats; `None`: there are none.
+    pub lease: Option<Limits>,
+    /// The deadline of its session in a fleet: from then on there must be no work.
+    pub deadline: Option<WorkDeadline>,
+    /// The open file that the watchdog shares, whose lock ends with the work.
+    pub shares: Option<BorrowedFd<'a>>,
+}
+
+#[derive(Debug, Default)]
+pub struct End {
+    /// How long it was held; `None`: it was not ours.
+    pub held: Option<Duration>,
+    pub released: bool,
+    pub lost: Option<Error>,
+}

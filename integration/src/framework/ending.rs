@@ -1,0 +1,321 @@
+//! The end of the process, by a signal or by `exit`: what is released, which processes hear of the signal, and in which
+//! order.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError, atomic::Ordering};
+use std::time::{Duration, Instant};
+use std::{io, io::Write, os::fd::AsFd, os::unix::net::UnixStream, slice, thread};
+
+use beadlock_base::children::{adopt_orphans, children};
+use beadlock_base::process::{self, Stat};
+use beadlock_base::{deadline::boottime, sys};
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::unistd::getpgrp;
+use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::raw::WithRawSiginfo};
+
+use super::locks::{self, Ending, ReleaseOrder};
+use beadlock_base::poll::wait_for;
+use beadlock_claim::error::{Code, Error};
+use beadlock_claim::{wait::Deadline, words::of_no_process};
+use beadlock_supervise::{
+    signals::Received,
+    tree::{self, Tree},
+};
+
+/// What ends the process with its locks released, unless it was ignored when the first lock was wanted.
+const HEARD: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
+/// For how long work that has no children any more may go on, to return.
+const GRACE: Duration = Duration::from_millis(200);
+/// For how long somebody may be in the middle of a claim or a release.
+const SETTLE: Duration = Duration::from_secs(3);
+/// How long killed children may take to be gone.
+const DYING: Duration = Duration::from_secs(5);
+
+/// From now on the end of this process releases its locks.
+pub fn watch() -> Result<(), Error> {
+    static IS_WATCHED: Mutex<bool> = Mutex::new(false);
+    let mut is_watched = IS_WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    if *is_watched {
+        let of_a_fork = "this process is a fork of one that has command locks, and cannot have its own: take the lock \
+            before the fork, or execute a program";
+        return if locks::are_ours() {
+            Ok(())
+        } else {
+            Err(Error::new(Code::Io, of_a_fork))
+        };
+    }
+    let heard: SigSet = HEARD
+        .into_iter()
+        .filter(|signal| !sys::is_ignored(*signal))
+        .collect();
+    locks::OWNER.store(std::process::id(), Ordering::Relaxed);
+    start(heard).map_err(|error| {
+        // No thread hears them.
+        let _ = sys::default_actions(&heard.iter().collect::<Vec<_>>());
+        let why = of_no_process(&error);
+        Error::io(
+            format!("failed to prepare for the end of the process: {why}"),
+            error.kind(),
+        )
+    })?;
+    *is_watched = true;
+    Ok(())
+}
+
+fn start(heard: SigSet) -> io::Result<()> {
+    sys::at_exit(at_exit)?;
+    // While the handlers are put in place a signal waits, here and in the thread, which inherits the mask.
+    let before = heard.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let started = Inbox::of(&heard).and_then(|mut inbox| {
+        let work = move || {
+            // Whatever the other threads block.
+            let _ = heard.thread_unblock();
+            loop {
+                if let Some(first) = inbox.within(Duration::MAX).first() {
+                    inbox.end_process(*first);
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("command-lock".to_owned())
+            .spawn(work)
+    });
+    before.thread_set_mask()?;
+    started.map(drop)
+}
+
+/// The signals that have come.
+struct Inbox(SignalDelivery<UnixStream, WithRawSiginfo>);
+
+impl Inbox {
+    fn of(heard: &SigSet) -> io::Result<Self> {
+        let (read, write) = UnixStream::pair()?;
+        let numbers = heard.iter().map(|signal| signal as i32);
+        let inbox = Self(SignalDelivery::with_pipe(
+            read,
+            write,
+            WithRawSiginfo,
+            numbers,
+        )?);
+        for signal in heard.iter() {
+            sys::default_in_forks(signal, &locks::OWNER)?;
+        }
+        Ok(inbox)
+    }
+
+    /// Those that have come, or come within `limit`.
+    fn within(&mut self, limit: Duration) -> Vec<Received> {
+        wait_for([Some(self.0.get_read().as_fd())], limit);
+        let pending = self.0.pending();
+        pending
+            .filter_map(|info| {
+                Some(Received::of(
+                    Signal::try_from(info.si_signo).ok()?,
+                    info.si_code,
+                ))
+            })
+            .collect()
+    }
+
+    fn end_process(&mut self, first: Received) -> ! {
+        if locks::begin(Ending::Signal(first.signal)).is_some() {
+            // The thread that exits releases them.
+            locks::wait_for_none(SETTLE);
+        } else {
+            locks::settle(SETTLE);
+            if let Some(kill_after) = locks::kill_after() {
+                let mut complaints = locks::release_all(Some(ReleaseOrder::ReleaseFirst));
+                let left = self.end_children(first, kill_after);
+                complaints.extend(locks::release_all(None));
+                // Last: nobody may be reading.
+                complain(&complaints);
+                if let Some(names) = left {
+                    say(&format!(
+                        "the lock is given up, and these still run: {names}"
+                    ));
+                }
+            }
+        }
+        sys::die_of(first.signal);
+        // As PID 1 nobody dies of a signal.
+        sys::exit_at_once(128 + first.signal as i32)
+    }
+
+    /// Forwards signals to the children until they have ended and the work has returned. Answers who has not ended.
+    fn end_children(&mut self, first: Received, kill_after: Duration) -> Option<String> {
+        let mut children = Children::of(locks::take_tree(), first);
+        let deadline = Deadline::after(kill_after);
+        let last = Deadline::after(kill_after.saturating_add(DYING));
+        let mut quiet_since = None;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            if children.look() {
+                quiet_since = None;
+                if last.is_over() {
+                    return Some(children.names());
+                }
+                if deadline.is_over() {
+                    tree::signal(&children.known, Signal::SIGKILL);
+                }
+            } else {
+                let since = *quiet_since.get_or_insert_with(Instant::now);
+                if locks::all_returned() || since.elapsed() >= GRACE {
+                    return None;
+                }
+            }
+            for received in self.within(pause) {
+                send(&children.known, received);
+            }
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The children and all that they have started, but those that were there before the lock.
+///
+/// Limits: a process that left its parent before the signal, as a daemon does, is not seen. Without a `/proc` of our
+/// own PID namespace nobody is: children are waited for, and do not hear of the signal. A process that was
+/// started by one that was told, in the same clock tick, does not hear of it.
+struct Children {
+    tree: Tree,
+    /// Those that live, as far as is known: an orphan stays known.
+    known: Vec<Stat>,
+    /// When each was told: in clock ticks after boot.
+    told: HashMap<(i32, u64), u64>,
+    /// What ends the process: each of them hears of it once.
+    first: Received,
+    has_looked: bool,
+}
+
+impl Children {
+    /// All below this process but what is not of `tree`; they are to hear of `first`.
+    fn of(tree: Tree, first: Received) -> Self {
+        // Orphans fall to us from now on: a child may have started one between a look and its own end. Where nobody can
+        // be seen, nobody would be told, and their ends would count as children for ever.
+        if process::proc_is_ours() {
+            let _ = adopt_orphans();
+        }
+        Self {
+            tree,
+            known: Vec::new(),
+            told: HashMap::new(),
+            first,
+            has_looked: false,
+        }
+    }
+
+    /// Whether any lives. The new ones among them hear of the signal that ends the process.
+    fn look(&mut self) -> bool {
+        // A scan takes time: a process that was started and orphaned during it is found by the next.
+        self.scan() || self.scan()
+    }
+
+    /// One look at all processes.
+    fn scan(&mut self) -> bool {
+        let is_first = !std::mem::replace(&mut self.has_looked, true);
+        if self.known.is_empty() && children().is_some_and(|children| children.is_empty()) {
+            return false;
+        }
+        let all = process::all();
+        let are_unseen = !process::proc_is_ours() && sys::ended_child(None) != Err(Errno::ECHILD);
+        self.known = self.tree.living_with(all, &self.known);
+        self.tell(is_first);
+        are_unseen || !self.known.is_empty()
+    }
+
+    /// Tells new ones, but not what a process has started that had heard of it, until that parent is gone.
+    fn tell(&mut self, is_first: bool) {
+        let by_pid: HashMap<i32, &Stat> = self.known.iter().map(|stat| (stat.pid, stat)).collect();
+        let is_new = |stat: &&Stat| !self.has_heard(stat, &by_pid);
+        let new: Vec<Stat> = self.known.iter().filter(is_new).cloned().collect();
+        // What the terminal sent to the whole group was sent before any that is born later.
+        let first = Received {
+            from_terminal: self.first.from_terminal && is_first,
+            ..self.first
+        };
+        for stat in &new {
+            // Before the signal: a process that has it may start another at once. `/proc` counts 100 ticks a second.
+            let now = u64::try_from(boottime().as_millis() / 10).unwrap_or(u64::MAX);
+            send(slice::from_ref(stat), first);
+            self.told.insert(key(stat), now);
+        }
+    }
+
+    /// It was told, or was started by one that was told before.
+    fn has_heard(&self, stat: &Stat, by_pid: &HashMap<i32, &Stat>) -> bool {
+        let mut ancestor = stat;
+        // No more of them than there are: the numbers were read one after the other, and may lead in a circle.
+        for _ in 0..by_pid.len() {
+            match (self.told.get(&key(ancestor)), by_pid.get(&ancestor.ppid)) {
+                (Some(since), _) => return ancestor == stat || stat.start_ticks >= *since,
+                (None, Some(parent)) => ancestor = parent,
+                (None, None) => return false,
+            }
+        }
+        false
+    }
+
+    /// Those that lived at the last look, for a line.
+    fn names(&self) -> String {
+        match self.known.as_slice() {
+            [] => {
+                "children that cannot be seen without a /proc of our own, and have not heard of the signal".to_owned()
+            }
+            known => tree::names(known),
+        }
+    }
+}
+
+fn key(stat: &Stat) -> (i32, u64) {
+    (stat.pid, stat.start_ticks)
+}
+
+/// Sends it to each that does not have it from the terminal. A stopped process has to go on, to heed it.
+fn send(
+    stats: &[Stat],
+    Received {
+        signal,
+        from_terminal,
+    }: Received,
+) {
+    let ours = getpgrp().as_raw();
+    let lacking: Vec<Stat> = stats
+        .iter()
+        .filter(|stat| !(from_terminal && stat.pgrp == ours))
+        .cloned()
+        .collect();
+    tree::signal(&lacking, signal);
+    let stopped: Vec<Stat> = stats
+        .iter()
+        .filter(|stat| stat.state == 'T')
+        .cloned()
+        .collect();
+    tree::signal(&stopped, Signal::SIGCONT);
+}
+
+extern "C" fn at_exit() {
+    // A fork has none.
+    if !locks::are_ours() {
+        return;
+    }
+    let _ = std::panic::catch_unwind(|| {
+        if let Some(Ending::Signal(_)) = locks::begin(Ending::Exit) {
+            locks::stay();
+        }
+        locks::settle(SETTLE);
+        complain(&locks::release_all(None));
+    });
+}
+
+fn complain(errors: &[Error]) {
+    errors.iter().for_each(|error| {
+        say(&format!(
+            "{error}; the lock is stale once this process is gone"
+        ))
+    });
+}
+
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "beadlock: warning: {line}");
+}

@@ -1,0 +1,327 @@
+//! A lock taken from Rust: a builder, and a guard for the current process.
+
+use std::path::{Path, PathBuf};
+use std::{ffi::OsString, fmt, time::Duration};
+
+use beadlock_base::sys::process_id;
+use beadlock_core::Options;
+use beadlock_core::facts::random_id;
+use beadlock_core::take::{Held, Release};
+
+#[cfg(any(doc, test))]
+use beadlock_claim::error::Code;
+use beadlock_claim::error::Error;
+use beadlock_claim::loss::{self, Loss};
+use beadlock_claim::observe::{Stopped, Unattended, WaitControl};
+use beadlock_claim::protocol::{Acceptance, directory, resolve};
+use beadlock_claim::{
+    asking::Asking,
+    draft::RecordDraft,
+    nested,
+    release::release,
+    request::{ClaimRequest, LockDraft},
+    target::Target,
+};
+use beadlock_claim::{
+    environment::Environment,
+    labels::{Labels, check_holder},
+    wait::Wait,
+};
+use beadlock_supervise::command::holder_name;
+
+/// A claim to be made: on what, under which name, how patiently.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is claimed before `claim`"]
+pub struct Hold {
+    /// As a command line names it; without a name what it finds.
+    pub(super) target: Option<OsString>,
+    pub(super) holder: String,
+    pub(super) labels: Labels,
+    pub(super) wait: Wait,
+    pub(super) drain: Option<Duration>,
+    pub(super) options: Options,
+}
+
+impl Hold {
+    /// On the database in `dir`, in the name of this program. A `redirect` file in it is followed once; one that git
+    /// tracks is refused, for everybody who may push would decide what is claimed.
+    pub fn on(dir: impl Into<PathBuf>) -> Self {
+        Self::of(Some(directory(&dir.into())))
+    }
+
+    /// On the target that a command line names so: `.beads`, `beads:DIR` or `lock:PATH`.
+    pub fn target(text: impl Into<OsString>) -> Self {
+        Self::of(Some(text.into()))
+    }
+
+    /// On the target that a command line without one means: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest
+    /// `.beads`.
+    pub fn found() -> Self {
+        Self::of(None)
+    }
+
+    fn of(target: Option<OsString>) -> Self {
+        let program = std::env::current_exe().ok();
+        let name = program
+            .as_deref()
+            .and_then(Path::file_name)
+            .map(holder_name);
+        Self {
+            target,
+            holder: name.unwrap_or_else(|| "beadlock".to_owned()),
+            labels: Labels::default(),
+            wait: Wait::DEFAULT,
+            drain: None,
+            options: Options::default(),
+        }
+    }
+
+    /// In this name, 1 to 128 printable characters: it is what the daemon's log says.
+    pub fn holder(mut self, name: impl Into<String>) -> Self {
+        self.holder = name.into();
+        self
+    }
+
+    /// With this version of the holder in the lock file, 1 to 128 printable characters; none unless told otherwise.
+    /// Of a tool its own: `env!("CARGO_PKG_VERSION")`.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.labels.version = Some(version.into());
+        self
+    }
+
+    /// With the address of what the lock is held for, such as a CI run: http or https. Waiting processes show it.
+    pub fn about(mut self, address: impl Into<String>) -> Self {
+        self.labels.about = Some(address.into());
+        self
+    }
+
+    /// For how long a holder is waited for; 10 seconds unless told otherwise.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// For how long a cycle that is running is waited for; 130 seconds, and one with [`Wait::No`].
+    pub fn drain(mut self, limit: Duration) -> Self {
+        self.drain = Some(limit);
+        self
+    }
+
+    /// Claims for the current process. Once this returns no cycle runs, and none begins until the release.
+    ///
+    /// # Errors
+    /// [`Code::LockHeld`] when the wait ran out, [`Code::DrainTimeout`] when a cycle did not end,
+    /// [`Code::LockUnreadable`] and [`Code::LockStale`] for a lock file that could not be dealt with, and what the
+    /// system refused. Nothing is claimed then, and no other's lock was touched.
+    ///
+    /// In a command of `beadlock hold` on the same database the claim is nested: it stands under the outer lock, has
+    /// its id, and releases nothing.
+    pub fn claim(self) -> Result<Claim, Error> {
+        Ok(self.claim_in(&Environment::read(), &mut Unattended)?)
+    }
+
+    /// [`Hold::claim`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
+    /// nothing is claimed. Fails as [`Hold::claim`].
+    pub fn claim_unless(self, mut is_over: impl FnMut() -> bool) -> Result<Option<Claim>, Error> {
+        match self.claim_in(&Environment::read(), &mut Asking::whether(&mut is_over)) {
+            Ok(claim) => Ok(Some(claim)),
+            Err(Stopped::Signalled(_)) => Ok(None),
+            Err(Stopped::Failed(error)) => Err(error),
+        }
+    }
+
+    fn claim_in(
+        self,
+        environment: &Environment,
+        attendant: &mut dyn WaitControl,
+    ) -> Result<Claim, Stopped> {
+        check_holder(&self.holder)?;
+        self.labels.check()?;
+        let target = resolve(self.target.as_deref(), environment, Acceptance::Any)?;
+        target.for_a_guard().map_err(Error::usage)?;
+        target.refuse_tracked()?;
+        self.claim_on(target, environment, attendant)
+    }
+
+    /// Claims this target, or stands under the outer claim that this process runs under.
+    pub(super) fn claim_on(
+        self,
+        target: Target,
+        environment: &Environment,
+        attendant: &mut dyn WaitControl,
+    ) -> Result<Claim, Stopped> {
+        let Self {
+            holder,
+            labels,
+            wait,
+            options,
+            ..
+        } = self;
+        let (process, drain) = (process_id(), wait.drain(self.drain));
+        nested::refuse_inside_a_cycle(&target, environment)?;
+        if let Some(id) = nested::outer_claim(&target, environment) {
+            return Ok(Claim {
+                held: None,
+                process,
+                id,
+                target,
+                patience: drain,
+            });
+        }
+        let id = random_id();
+        let draft = LockDraft::Record(RecordDraft::Process { labels });
+        let request = ClaimRequest {
+            target,
+            holder,
+            id,
+            outer: None,
+            draft,
+            wait,
+            drain,
+            options,
+        };
+        let held = request.acquire(process, attendant, |_| ())?;
+        Ok(Claim {
+            held: Some(held),
+            process,
+            id: request.id,
+            target: request.target,
+            patience: drain,
+        })
+    }
+}
+
+/// A lock that this process holds. [`Claim::release`] ends it; dropping it is the net. A process that is forked
+/// meanwhile has a copy of it, which releases nothing.
+#[derive(Debug)]
+#[must_use = "dropping the claim releases the lock at once"]
+pub struct Claim {
+    /// None when nested, and once it is released.
+    held: Option<Held>,
+    /// The process that holds it.
+    process: u32,
+    id: String,
+    target: Target,
+    patience: Duration,
+}
+
+impl Claim {
+    /// The random id of this claim, as the lock file has it; the outer claim's when nested.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The database's directory, canonical; of `lock:PATH` the one that the lock file lies in.
+    pub fn dir(&self) -> &Path {
+        self.target.dir()
+    }
+
+    /// The lock file.
+    pub fn path(&self) -> PathBuf {
+        self.target.path()
+    }
+
+    /// Whether the lock is still there and still ours (the outer claim's, when nested): to be asked before a step that
+    /// must not happen without it. Takes 100 ms when it is not: one look proves no loss. Fails with [`Code::LockLost`],
+    /// with the likely cause.
+    pub fn still_held(&self) -> Result<(), Error> {
+        let Some(held) = &self.held else {
+            let lost = || Loss::Vanished.error(&self.id, None, Duration::ZERO, &self.target);
+            return if nested::stands(&self.id, &self.target) {
+                Ok(())
+            } else {
+                Err(lost())
+            };
+        };
+        let Some(loss) = loss::now(held) else {
+            return Ok(());
+        };
+        Err(loss.error(
+            &self.id,
+            held.broken_as().as_deref(),
+            held.age(),
+            &self.target,
+        ))
+    }
+
+    /// Ends the claim. Someone else's lock in its place is left untouched, and that is not an error. Fails when the
+    /// lock could not be removed; the claim comes back with the error, still held.
+    pub fn release(self) -> Result<(), NotReleased> {
+        let patience = self.patience;
+        self.end(patience).map(|_| ())
+    }
+
+    /// [`Claim::release`], waiting for the gate at most `patience`. The answer is what was there; of a nested claim
+    /// nothing.
+    pub(crate) fn end(mut self, patience: Duration) -> Result<Option<Release>, NotReleased> {
+        let Some(held) = self.take_ours() else {
+            return Ok(None);
+        };
+        match release(held, self.target.dir(), patience, &mut Unattended) {
+            Ok(release) => Ok(Some(release)),
+            Err(failed) => {
+                let (held, error) = *failed;
+                self.held = Some(held);
+                Err(NotReleased {
+                    claim: Box::new(self),
+                    error,
+                })
+            }
+        }
+    }
+
+    /// `None`: there is nothing that this process would have to release.
+    fn take_ours(&mut self) -> Option<Held> {
+        self.held.take().filter(|_| self.process == process_id())
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(held) = self.take_ours() {
+            // Call `release` to know. The lock is stale when this process is gone.
+            let _ = release(
+                held,
+                self.target.dir(),
+                Duration::from_secs(1),
+                &mut Unattended,
+            );
+        }
+    }
+}
+
+/// A lock that could not be removed: the claim is still held.
+#[derive(Debug)]
+pub struct NotReleased {
+    claim: Box<Claim>,
+    error: Error,
+}
+
+impl NotReleased {
+    /// Why it was not.
+    pub fn error(&self) -> &Error {
+        &self.error
+    }
+
+    /// The claim, to try again.
+    pub fn into_claim(self) -> Claim {
+        *self.claim
+    }
+}
+
+impl fmt::Display for NotReleased {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for NotReleased {}
+
+impl From<NotReleased> for Error {
+    fn from(not_released: NotReleased) -> Self {
+        not_released.error
+    }
+}
+
+#[cfg(test)]
+mod tests;
