@@ -162,12 +162,12 @@ lint:
 	$(CARGO) fmt --manifest-path integration/python/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	$(CARGO) clippy --locked --workspace --test more -- --deny warnings
-	$(CARGO) clippy --locked --workspace --features beadlock/validate-schema --lib --test schema -- --deny warnings
-	$(CARGO) check --locked --package beadlock --package beadlock-agent --no-default-features
+	$(CARGO) clippy --locked --workspace --features beadlock/validate-schema,beadlock-cli/validate-schema --lib --test schema -- --deny warnings
+	$(CARGO) check --locked --package beadlock-cli --package beadlock-agent --no-default-features
 	target=$$(scripts/target-dir.sh) && CARGO_TARGET_DIR="$$target" PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
 		$(CARGO) clippy --locked --manifest-path integration/python/Cargo.toml -- --deny warnings
 	@scripts/fuzz-lock.sh
-	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --workspace --no-deps --features beadlock/validate-schema
+	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --workspace --no-deps --features beadlock/validate-schema,beadlock-cli/validate-schema
 	@scripts/lint-scripts.sh --if-there
 
 install uninstall: export PREFIX := $(PREFIX)
@@ -177,7 +177,7 @@ install uninstall: export DESTDIR := $(DESTDIR)
 # With BEADLOCK_BIN the programs there, as they are; else a release is built.
 install:
 	@[ -n "$$BEADLOCK_BIN" ] || \
-		$(CARGO) build --locked --release --package beadlock --package beadlock-agent --bins
+		$(CARGO) build --locked --release --package beadlock-cli --package beadlock-agent --bins
 	@[ -n "$$BEADLOCK_BIN" ] || BEADLOCK_BIN=$$(scripts/target-dir.sh)/release && export BEADLOCK_BIN && \
 		scripts/install.sh install
 

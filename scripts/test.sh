@@ -123,7 +123,7 @@ build() {
 every_test() {
     # This build leaves a beadlock with the feature in debug/. So it comes first, and the next build replaces that program.
     # Beyond the dependencies it builds beadlock alone: about 15 seconds.
-    suite schema "$cargo" test --locked --workspace --features beadlock/validate-schema --test schema
+    suite schema "$cargo" test --locked --workspace --features beadlock/validate-schema,beadlock-cli/validate-schema --test schema
     if [ "$said" = /dev/null ]; then
         rust Rust
         suite Python scripts/python.sh

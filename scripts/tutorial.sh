@@ -131,11 +131,10 @@ suite() {
 }
 
 suite 'format' "$cargo" fmt --all --check
-suite 'clippy' "$cargo" clippy --locked --quiet --package beadlock-core --package beadlock --lib -- --deny warnings
+suite 'clippy' "$cargo" clippy --locked --quiet --package beadlock-core --package beadlock-claim --package beadlock-explain --package beadlock-cli --lib -- --deny warnings
 suite 'unit tests of the checker' "$cargo" test --locked --quiet --package beadlock-core --lib -- dialect:: target::
-suite 'unit tests of the protocols' "$cargo" test --locked --quiet --package beadlock --lib protocol::
+suite 'unit tests of the protocols' "$cargo" test --locked --quiet --package beadlock-claim --package beadlock-explain --package beadlock-cli --lib
 suite 'conformance of the toy' "$cargo" test --locked --quiet --package beadlock-tests --test conformance toy::
-suite 'the layers' "$cargo" test --locked --quiet --package beadlock-tests --test house
 
 echo "== summary of $page"
 awk '{ sum += $1; printf "%4d lines of code in %s\n", $1, $2 } END { printf "%4d in all\n", sum }' "$work/touched"

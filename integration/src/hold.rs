@@ -1,5 +1,6 @@
 //! A lock taken from Rust: a builder, and a guard for the current process.
 
+use beadlock_claim::error::Problem;
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, fmt, time::Duration};
 

@@ -1,6 +1,6 @@
 //! Claim a beads database for as long as a command, or a piece of Rust, runs.
 //!
-//! The program `beadlock` is this library's [`program::run`]. From Rust a lock is a guard:
+//! The program `beadlock` is another package: `cargo install beadlock-cli`. From Rust a lock is a guard:
 //!
 //! ```no_run
 //! use beadlock::{Hold, Wait};

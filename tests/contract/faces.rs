@@ -137,6 +137,8 @@ fn ours() -> BTreeSet<String> {
         "checker/base",
         "checker/core",
         "checker/supervise",
+        "integration/claim",
+        "integration/files",
         "integration/fleet",
     ]
     .iter()

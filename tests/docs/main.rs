@@ -3,6 +3,7 @@
 //! Nothing here judges how a sentence reads.
 
 mod citations;
+mod dependencies;
 mod examples;
 mod protocols;
 mod scripts;
@@ -68,6 +69,14 @@ fn the_lines_that_troubleshooting_explains_are_really_written() {
         "checker/core/src",
         "checker/supervise/src",
         "integration/src",
+        "integration/claim/src",
+        "integration/cli/src",
+        "integration/console/src",
+        "integration/explain/src",
+        "integration/files/src",
+        "integration/log/src",
+        "integration/oncall/src",
+        "integration/session/src",
         "agent/src",
         "agent/git/src",
         "agent/trust/src",

@@ -1,5 +1,6 @@
 //! The errors of a command's process, as the contract has them: why it was not started, and what it needs around it.
 
+use crate::error::Problem;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -13,11 +14,13 @@ use beadlock_supervise::command::{CommandError, NotExecutable};
 
 impl Error {
     /// Signals cannot be read from a descriptor.
+    #[doc(hidden)]
     pub fn of_signals(error: io::Error) -> Self {
         Self::failed("prepare for signals", &error)
     }
 
     /// The orphans of a command do not fall to this process.
+    #[doc(hidden)]
     pub fn of_subreaper(error: io::Error) -> Self {
         Self::failed("become the subreaper of the command", &error)
     }

@@ -1,5 +1,6 @@
 //! What a claim's record will say, before it is known which process it is for.
 
+use crate::error::Problem;
 use beadlock_core::dialect::{Record, Rejected, beads, memory, tower};
 use beadlock_core::facts::{hostname, now};
 
@@ -10,15 +11,22 @@ use crate::labels::Labels;
 #[derive(Debug, Clone, PartialEq)]
 pub enum RecordDraft {
     /// A record of a process, for a database and for a lock file at a path.
-    Process { labels: Labels },
+    Process {
+        /// The holder's version, and the address of its work.
+        labels: Labels,
+    },
     /// The record of a named lock. Its actor and its request id are the holder and the id of the claim.
     Tower {
+        /// The record but for the PID, the two times and `about`, which [`RecordDraft::record`] puts in.
         fields: Box<tower::Record>,
+        /// The address of what the lock is held for; `None`: the record gets none.
         about: Option<String>,
     },
     /// The record of the one lock of a directory. Its session is the holder of the claim.
     Memory {
+        /// The operation that the lock is held for, as the record names it.
         operation: String,
+        /// The address of what the lock is held for; `None`: the record gets none.
         about: Option<String>,
     },
 }

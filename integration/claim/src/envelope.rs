@@ -43,6 +43,7 @@ impl Request {
     }
 
     /// The envelope of a command's answer in one line.
+    #[doc(hidden)]
     pub fn envelope(&self, data: Value, error: Option<&Error>, warnings: &[String]) -> String {
         let envelope = match error {
             None => Envelope::ok(self, data),
@@ -255,7 +256,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::error::Code;
+    use crate::error::{Code, Problem};
 
     #[test]
     fn has_every_field_of_the_contract() {

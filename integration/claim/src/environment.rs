@@ -1,5 +1,6 @@
 //! The environment, read once: what is empty counts as unset, and the command line beats it (docs/design.md#settings).
 
+use crate::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::{borrow::Cow, path::PathBuf};
@@ -21,6 +22,8 @@ pub struct Terminal {
 /// The variable that names the directory of named locks.
 pub const LOCK_DIR: &str = "BEADLOCK_LOCK_DIR";
 
+/// The variables of a process, with the lock directory that was typed and the guard against file systems that do not
+/// answer.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     variables: Vec<(OsString, OsString)>,
@@ -98,6 +101,7 @@ impl Environment {
         names.filter(is_unknown).map(sentence).collect()
     }
 
+    /// Reads the variables of this process. No lock directory was typed, and the guard asks nothing.
     pub fn read() -> Self {
         Self {
             variables: std::env::vars_os().collect(),
@@ -122,14 +126,16 @@ impl Environment {
         Self { remote, ..self }
     }
 
+    /// The guard against file systems that do not answer.
     pub fn remote(&self) -> &Remote {
         &self.remote
     }
 
-    pub fn typed_lock_dir(&self) -> Option<&OsStr> {
+    pub(crate) fn typed_lock_dir(&self) -> Option<&OsStr> {
         self.typed_lock_dir.as_deref()
     }
 
+    /// What `TERM` and `NO_COLOR` say; without `TERM` the terminal is dumb.
     pub fn terminal(&self) -> Terminal {
         let is_dumb = self.get("TERM").is_none_or(|term| term == "dumb");
         Terminal {
@@ -177,6 +183,8 @@ impl Environment {
             .map_err(|why| Error::usage(format!("${name}: {why}")))
     }
 
+    /// What the search for a target goes by: `BEADLOCK_TARGET` without a shell's quotes, `BEADS_DIR` and the working
+    /// directory, which is `.` where it cannot be told.
     pub fn of_database(&self) -> database::Environment {
         database::Environment {
             target: self.get("BEADLOCK_TARGET").map(unquoted),
@@ -198,7 +206,7 @@ impl Environment {
         .collect()
     }
 
-    #[cfg(test)]
+    /// These variables and nothing else: for tests.
     pub fn of(variables: &[(&str, &str)]) -> Self {
         let variables = variables
             .iter()

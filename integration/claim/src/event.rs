@@ -1,5 +1,6 @@
 //! What wakes a wait: the database's directory, the holder's end, the gate's helper, a signal; else time.
 
+use crate::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::{io, os::unix::ffi::OsStrExt, path::PathBuf};
@@ -21,7 +22,7 @@ pub fn failed_to(what: &str, error: &io::Error) -> Error {
 }
 
 /// Readable once another thread has written to it; `what` is said where there is none.
-pub fn bell(what: &str) -> Result<EventFd, Error> {
+pub(crate) fn bell(what: &str) -> Result<EventFd, Error> {
     let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
     bell.map_err(|errno| failed_to(what, &errno.into()))
 }
@@ -31,7 +32,7 @@ pub fn bell(what: &str) -> Result<EventFd, Error> {
 /// Closing it takes the kernel some milliseconds, sometimes tens of them: it waits until nobody can be looking at the
 /// watches any more. That is done aside, lest a claim or a release waits for it.
 #[derive(Debug)]
-pub struct Watcher(Option<Inotify>);
+pub(crate) struct Watcher(Option<Inotify>);
 
 impl Watcher {
     /// Watches the first of the paths that can be watched; `None` where none can.
@@ -74,7 +75,7 @@ impl Drop for Watcher {
 
 /// The events that may mean that a lock has ended.
 #[derive(Debug)]
-pub struct Events {
+pub(crate) struct Events {
     /// None where the directory cannot be watched: the backoff is all there is then.
     directory: Option<Watcher>,
     /// None when the holder is not of this machine, or once it has fired.

@@ -14,6 +14,7 @@ pub struct Fact {
 }
 
 impl Fact {
+    /// A fact for people and for programs.
     pub fn new(name: &'static str, text: impl Into<String>, json: impl Into<Value>) -> Self {
         Self {
             name,

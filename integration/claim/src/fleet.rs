@@ -1,6 +1,7 @@
 //! A database that has joined a fleet (docs/design.md#the-fleet): a claim of its lock alone keeps the agents of this
 //! machine away, and no others.
 
+use crate::error::Problem;
 use std::io::ErrorKind;
 
 use beadlock_core::{audit::Event, check::has_fleet_mark};

@@ -3,6 +3,7 @@
 //! The wait is spent blocked in flock(2), in a thread with its own open of the directory. Beside an agent that comes
 //! again at once, a poll may never see the gate free. A helper that gets it too late lets it go at once.
 
+use crate::error::Problem;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use std::{os::fd::AsFd, path::Path, sync::Arc, thread};

@@ -12,6 +12,7 @@ use super::loss::{self, EndedWatch, Loss, Watch, WatchStart, Watched};
 use crate::{error::Error, observe::Notice, trail::Trail};
 use beadlock_supervise::watchdog::HearHeartbeats;
 
+/// A claim whose lock stands, and what is done for the lock.
 #[derive(Debug)]
 pub enum Keeping {
     /// It stands by itself for as long as its process lives.
@@ -34,6 +35,7 @@ impl Keeping {
         }
     }
 
+    /// The times of its heartbeats; `None`: it stands without any.
     pub fn limits(&self) -> Option<Limits> {
         match self {
             Self::Watched(..) => None,
@@ -83,10 +85,13 @@ impl Keeping {
 /// What tells of the loss of a lock.
 #[derive(Debug)]
 pub enum Guard<'k> {
+    /// By looking at the lock's file.
     Watch(Watch<'k>),
     /// By looking at an outer claim, which somebody else keeps up.
     Outer(Watch<'k>),
+    /// By the watch over a gate, which is the directory at the path.
     Gate(&'k GateWatch, &'k Path),
+    /// By the heartbeats that keep the lock up; the trail hears of those that fail.
     Beats(&'k Heartbeats, &'k Trail<'k>),
     /// By a session in a fleet.
     Fleet(&'k dyn FleetGuard),
@@ -103,7 +108,9 @@ pub trait FleetGuard: fmt::Debug {
 /// A loss, what has happened, and why.
 #[derive(Debug)]
 pub struct LossReport {
+    /// How it was lost.
     pub loss: Loss,
+    /// What has happened, and why: [`Loss::cause`].
     pub cause: String,
 }
 
@@ -117,6 +124,7 @@ impl LossReport {
 }
 
 impl Guard<'_> {
+    /// Readable when something may have happened to the lock; `None`: nothing wakes it but the clock.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.fd(),
@@ -126,6 +134,7 @@ impl Guard<'_> {
         }
     }
 
+    /// How long it may be left alone, unless it is woken.
     pub fn left(&self) -> Duration {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.left(),

@@ -68,9 +68,11 @@ pub trait WithoutRecord: fmt::Debug + Sync {
 /// How the release of a lock without a record ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelRelease {
+    /// The keeper was ended, and the claim with it.
     Released {
         /// The PID of its keeper, which has ended.
         keeper: i32,
+        /// How long the keeper had lived; zero where that is not known.
         held: Duration,
         /// What an audit entry says of the lock.
         lock: Value,
@@ -91,7 +93,9 @@ pub trait KernelLock: fmt::Debug {
     fn is_nested(&self) -> bool;
     /// The open file that is locked, to share it; `None`: another process has it.
     fn file(&self) -> Option<BorrowedFd<'_>>;
+    /// What tells of its loss.
     fn guard(&self) -> Guard<'_>;
+    /// For how long it has been held here.
     fn age(&self) -> Duration;
     /// Writes down that the lock stands.
     fn acquired(&self, id: &str, trail: &Trail<'_>);
@@ -104,16 +108,20 @@ pub trait KernelLock: fmt::Debug {
 /// A lock without a record, as it was seen.
 #[derive(Debug)]
 pub struct Observation {
+    /// Whether it is held; `Unreadable`: that cannot be told.
     pub verdict: Verdict,
     /// Why it cannot be told whether it is held.
     pub detail: String,
     /// What a daemon says that leaves it alone; empty where nobody has it.
     pub message: String,
+    /// The id of its first holder's claim; `None`: nobody has it, or `/proc` does not show who.
     pub id: Option<String>,
     /// The processes that have it, as far as `/proc` shows.
     pub holders: Vec<GateHolder>,
     /// What follows the verdict's word in `status`.
     pub headline: String,
+    /// What else is known of it, such as its mode and its waiters.
     pub facts: Vec<Fact>,
+    /// The command to type next.
     pub next: String,
 }

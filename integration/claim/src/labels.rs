@@ -1,5 +1,6 @@
 //! What a claim says of its holder beside the name: a version, and the address of its work.
 
+use crate::error::Problem;
 use beadlock_base::escape::escaped;
 use beadlock_core::dialect::holder_name_is_fit;
 

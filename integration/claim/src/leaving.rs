@@ -10,10 +10,15 @@ use crate::observe::WaitControl;
 use crate::{error::Error, observe::Notice, trail::Trail};
 use beadlock_supervise::tree::Ending;
 
+/// How a claim is to end: [`Leaving::end`] ends it.
 pub struct Leaving<'a> {
+    /// What the claim is about.
     pub target: &'a Target,
+    /// Who may end the claim, which tells an end by another process from a loss.
     pub enders: Enders,
+    /// How long the release waits for the gate, at most.
     pub patience: Duration,
+    /// Where the end is said and written down.
     pub trail: &'a Trail<'a>,
     /// Which step of the work has failed, where that is known.
     pub failure_step: Option<&'a str>,
@@ -29,8 +34,10 @@ pub enum Enders {
     Several,
 }
 
+/// How a claim has ended.
 #[derive(Debug)]
 pub enum Left {
+    /// Its lock was removed.
     Released,
     /// Another process has ended it in the same moment, and has written that down.
     ByAnother,
@@ -43,7 +50,9 @@ pub enum Left {
 /// Why a claim ends, and what became of the work, for the audit.
 #[derive(Debug, Clone, Copy)]
 pub struct Why {
+    /// The reason of the audit entry, in one word.
     pub reason: &'static str,
+    /// What became of the work.
     pub result: Outcome,
 }
 
@@ -53,6 +62,7 @@ impl Why {
         reason: "signal",
         result: Outcome::Failure,
     };
+    /// The command was not started, and no signal was the cause.
     pub const NOT_STARTED: Self = Self {
         reason: "command_not_started",
         result: Outcome::Failure,
@@ -82,13 +92,16 @@ impl Why {
         reason: "process_ended",
         result: Outcome::Failure,
     };
+    /// A signal ended its keeper. A keeper that has seen a loss ends with this too.
     pub const KEEPER_SIGNAL: Self = Self {
         reason: "signal",
         result: Outcome::Success,
     };
 
+    /// The reason of a claim whose command was started and has ended.
     pub const COMMAND_ENDED: &'static str = "command_ended";
 
+    /// The command has ended: a success where its exit code is 0.
     pub fn ended(ending: Ending) -> Self {
         let result = if ending == Ending::Exited(0) {
             Outcome::Success

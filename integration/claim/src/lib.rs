@@ -18,7 +18,7 @@
 
 pub mod asking;
 pub mod claiming;
-pub mod command_error;
+mod command_error;
 pub mod draft;
 pub mod envelope;
 pub mod environment;

@@ -5,6 +5,7 @@
 //! has lost its last name does not come back: then one look is enough, and what stands under a claim that has ended is
 //! ended before the next claim begins to work.
 
+use crate::error::Problem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::{fmt, thread::sleep, time::Duration};
@@ -29,6 +30,7 @@ pub const NET: Duration = Duration::from_millis(750);
 /// The same where nothing wakes it.
 pub const NET_ALONE: Duration = Duration::from_millis(250);
 
+/// When a watch asks the kernel for the events of a lock's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchStart {
     /// Before anything: somebody may release the claim at once, which is to be told from a loss.
@@ -39,8 +41,10 @@ pub enum WatchStart {
     Later,
 }
 
+/// How a lock, a gate or a claim in a fleet was lost.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Loss {
+    /// The lock file is neither in its place nor aside.
     Vanished,
     /// It was moved aside and deleted, by a release with its id or by a check that took it for dead.
     Released,
@@ -56,17 +60,22 @@ pub enum Loss {
     OuterEnded,
     /// It could not be refreshed for almost as long as it is valid without that; why, and for how long it still is.
     Overdue {
+        /// The words of the last error, or that a heartbeat hangs.
         why: String,
+        /// How long it is still valid.
         left: Duration,
     },
     /// The session in the fleet is lost or broken; why, and for how long the work may still go on.
     Fleet {
+        /// What has happened, in words.
         why: String,
+        /// How long the work may still go on.
         left: Duration,
     },
 }
 
 impl Loss {
+    /// The word for it in audit entries, e.g. `vanished`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Vanished => "vanished",
@@ -199,14 +208,17 @@ fn of_holder(record: &Record) -> String {
 /// What one look at a lock shows.
 #[derive(Debug, PartialEq)]
 pub enum Sight {
+    /// It is in its place, and ours.
     InPlace,
     /// It is aside for the moment, or that is not known.
     Elsewhere,
+    /// It is lost, as far as one look can tell.
     Lost(Loss),
 }
 
 /// A lock that is held, as a watch looks at it.
 pub trait Watched: fmt::Debug {
+    /// Looks once, and changes nothing.
     fn look(&self) -> Sight;
     /// The lock file.
     fn path(&self) -> PathBuf;
@@ -260,6 +272,7 @@ impl Watched for Held {
 /// What is left of a watch that has ended.
 #[derive(Debug)]
 pub struct EndedWatch {
+    /// The guard of the claim.
     pub held: Held,
     /// The lock was released by its id meanwhile.
     pub was_released: bool,
@@ -289,11 +302,12 @@ pub fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
 /// The watch over one lock.
 #[derive(Debug)]
 pub struct Watch<'h> {
-    pub lock: &'h dyn Watched,
+    pub(crate) lock: &'h dyn Watched,
     state: WatchState,
 }
 
 impl<'h> Watch<'h> {
+    /// Begins to watch over `lock`; the first look is still to come.
     pub fn over(lock: &'h dyn Watched, events: WatchStart) -> Self {
         Self {
             lock,
@@ -308,27 +322,30 @@ impl<'h> Watch<'h> {
         watch
     }
 
+    /// Readable when something has happened to the lock; `None`: nothing wakes the watch, or not yet.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.state.fd()
     }
 
+    /// How long it may be left alone, unless it is woken.
     pub fn left(&self) -> Duration {
         self.state.left()
     }
 
+    /// Looks, when it is time or when it was woken. A loss is told when it was seen twice, or is for good.
     pub fn look(&mut self, woken: bool) -> Option<Loss> {
         self.state.look(self.lock, woken)
     }
 
     /// See [`WatchState::saw_release`].
-    pub fn saw_release(&mut self) -> bool {
+    pub(crate) fn saw_release(&mut self) -> bool {
         self.state.saw_release(self.lock)
     }
 }
 
 /// What a watch has seen so far.
 #[derive(Debug)]
-pub struct WatchState {
+pub(crate) struct WatchState {
     /// None before they are asked for, and where it cannot be watched.
     events: Option<Watcher>,
     /// How many looks there are until events are asked for; `None`: they were.

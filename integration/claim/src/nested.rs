@@ -1,5 +1,6 @@
 //! Inside another hold, or inside a cycle (docs/design.md#nesting, docs/design.md#the-drain).
 
+use crate::error::Problem;
 use std::{ffi::OsStr, fs, os::unix::fs::MetadataExt, path::Path, thread::sleep};
 
 use beadlock_base::escape::escaped_path;
@@ -79,8 +80,8 @@ pub fn stands(id: &str, target: &Target) -> bool {
     }
 }
 
-/// A guard of the outer claim with this id, to watch it; `None` when it cannot be had just now. That of a `hold` too: it
-/// ends with its command, and what that has left behind goes on.
+/// A guard of the outer claim with this id, to watch it; `None` when it cannot be had just now. That of a `hold` too:
+/// it ends with its command, and what that has left behind goes on.
 pub fn guard_of(id: &str, target: &Target) -> Option<Held> {
     match Held::adopt(&target.place, id) {
         Ok(Adopted::Held(held)) => Some(held),

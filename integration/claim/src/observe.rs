@@ -3,6 +3,7 @@
 //! The engine knows no terminal. It hands each [`Notice`], which is facts, to an [`Observer`]; the program makes
 //! sentences of them. What a protocol's document prescribes to the letter comes with the notice as words.
 
+use crate::error::Problem;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::{ffi::OsStr, fmt, time::Duration};
@@ -24,6 +25,7 @@ pub const TICK: Duration = Duration::from_secs(1);
 /// Hears what happens to claims while they are made, kept up and ended. It cannot stop anything: that is what
 /// [`WaitControl`] is for.
 pub trait Observer: fmt::Debug {
+    /// Hears a notice, at the moment when it is told.
     fn notice(&self, notice: &Notice<'_>);
 
     /// The processes that it has started on what it heard. They do not belong to the command of a claim.
@@ -37,52 +39,88 @@ pub trait Observer: fmt::Debug {
 pub enum Notice<'a> {
     /// A wait goes on. Told again every second; `is_first` when it waits for something of another kind than before.
     Waiting {
+        /// What is waited for, and how long that may take still.
         waited: &'a Waited<'a>,
+        /// The wait that was told before this one was of another [kind](Waited::kind), or there was none.
         is_first: bool,
     },
     /// The holder that is waited for holds the lock for the work at this address.
-    HolderAtWork { address: &'a str },
+    HolderAtWork {
+        /// An http or https address that is fit to be shown ([`words::is_address`]).
+        address: &'a str,
+    },
     /// The wait is over, whichever way.
     WaitEnded,
     /// The directory of the lock was made.
-    Made { dir: &'a Path },
+    Made {
+        /// The new directory.
+        dir: &'a Path,
+    },
     /// What is to be known of a lock directory. Told for each lock in it.
     Directory(&'a DirWarning),
     /// A file in a lock directory does not have the name of a lock, for this reason.
     NotANamedLock {
+        /// The file's name, with its ending: `.lock`, or `.lock.aside`.
         file: &'a OsStr,
+        /// The lock directory.
         dir: &'a Path,
+        /// What is wrong with the name.
         why: &'a str,
     },
     /// A directory that is looked at does not look like a database.
     Doubt(&'a NoDatabase),
     /// The lock lies on a network file system, called `name`.
     SharedFs {
+        /// The target, as it was named.
         given: &'a str,
+        /// The kind of file system, such as `NFS`.
         name: &'a str,
+        /// What the lock cannot keep away there.
         reach: Reach,
     },
     /// There can be no gate here: no running cycle is waited for, and no dead lock is removed.
-    NoGate { why: &'a CheckerError },
+    NoGate {
+        /// The error that the gate could not be taken with.
+        why: &'a CheckerError,
+    },
     /// There can be no gate here: claims do not wait for this cycle.
-    NoGateForCycle { why: &'a CheckerError },
+    NoGateForCycle {
+        /// The error that the gate could not be taken with.
+        why: &'a CheckerError,
+    },
     /// The fleet that the database has joined is left out.
-    FleetWaived { given: &'a str },
+    FleetWaived {
+        /// The database, as it was named.
+        given: &'a str,
+    },
     /// A stale lock was removed to make room; `words` are its protocol's.
     RemovedStale {
+        /// The lock that was removed, and why.
         removed: &'a Removed,
+        /// The line that says so.
         words: &'a str,
     },
     /// The claim stands.
     Claimed(Claimed<'a>),
     /// The claim is part of the claim `id`, which this process runs in.
-    Nested { given: &'a str, id: &'a str },
+    Nested {
+        /// The target, as it was named.
+        given: &'a str,
+        /// The id of the outer claim.
+        id: &'a str,
+    },
     /// A heartbeat failed, the `in_a_row`th in succession.
-    HeartbeatFailed { in_a_row: u32, why: &'a str },
+    HeartbeatFailed {
+        /// How many have failed since the last one that succeeded, this one among them.
+        in_a_row: u32,
+        /// The error of this one.
+        why: &'a str,
+    },
     /// Heartbeats succeed again after some that failed.
     HeartbeatsAgain,
     /// The lock was released.
     Released {
+        /// The target, as it was named.
         given: &'a str,
         /// How long it was held, where that is known.
         held: Option<Duration>,
@@ -90,14 +128,32 @@ pub enum Notice<'a> {
         document: Option<&'static str>,
     },
     /// Nothing was released: the outer claim `id` ends the lock with its own end.
-    StillHeld { given: &'a str, id: &'a str },
+    StillHeld {
+        /// The target, as it was named.
+        given: &'a str,
+        /// The id of the outer claim.
+        id: &'a str,
+    },
     /// The lock could not be released; `then` says why, and what becomes of it by its protocol.
-    NotReleased { then: &'a str },
+    NotReleased {
+        /// The sentence of [`Target::not_released`](crate::target::Target::not_released).
+        then: &'a str,
+    },
     /// The file system of the lock file does not answer, so that the lock stays until it is stale; `then` is what its
     /// protocol says of that.
-    ReleaseHangs { path: &'a Path, then: &'static str },
+    ReleaseHangs {
+        /// The lock file.
+        path: &'a Path,
+        /// The end of the sentence that the lock goes stale by itself; it may be empty.
+        then: &'static str,
+    },
     /// The claim in the fleet could not be ended, and ends by itself.
-    FleetClaimLingers { name: &'a str, why: &'a str },
+    FleetClaimLingers {
+        /// What the database is called in its fleet.
+        name: &'a str,
+        /// The error that the claim could not be ended with.
+        why: &'a str,
+    },
     /// A line could not be added to the audit file. Told once.
     NotAudited(&'a audit::Failed),
 }
@@ -118,6 +174,7 @@ pub enum Level {
 }
 
 impl Notice<'_> {
+    /// Returns how much the notice matters.
     pub fn level(&self) -> Level {
         match self {
             Self::Waiting { .. } | Self::WaitEnded => Level::Live,
@@ -148,15 +205,19 @@ impl Notice<'_> {
 /// A claim that stands.
 #[derive(Debug, Clone)]
 pub struct Claimed<'a> {
+    /// The target, as it was named.
     pub given: &'a str,
     /// The directory of the lock, where the protocol's document names another.
     pub dir: Option<&'a Path>,
+    /// The name of the holder, as the record has it; where there is no record, the command's.
     pub holder: &'a str,
+    /// The PID of the process that the claim is for.
     pub pid: i32,
     /// bd keeps the database in Dolt, and bd asks nobody.
     pub in_dolt: bool,
     /// The place of a lock that git may commit, and that does harm in another clone then.
     pub committable: Option<&'a Place>,
+    /// The claim in the fleet; `None`: only the lock on this machine was claimed.
     pub fleet: Option<ClaimedInFleet<'a>>,
 }
 
@@ -184,11 +245,28 @@ pub enum Reach {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DirWarning {
     /// It belongs to the user `owner`, and this is the user `us`.
-    OtherOwner { dir: PathBuf, owner: u32, us: u32 },
+    OtherOwner {
+        /// The lock directory.
+        dir: PathBuf,
+        /// The UID of its owner.
+        owner: u32,
+        /// The effective UID of this process.
+        us: u32,
+    },
     /// Others may write it.
-    Writable { dir: PathBuf, mode: u32 },
+    Writable {
+        /// The lock directory.
+        dir: PathBuf,
+        /// Its nine permission bits.
+        mode: u32,
+    },
     /// Others may look into it.
-    Readable { dir: PathBuf, mode: u32 },
+    Readable {
+        /// The lock directory.
+        dir: PathBuf,
+        /// Its nine permission bits.
+        mode: u32,
+    },
 }
 
 /// Looks after a wait: hears what it waits for, and may stop it by a signal.
@@ -229,10 +307,13 @@ impl WaitControl for Unattended {}
 /// Why there is no claim.
 #[derive(Debug)]
 pub enum Stopped {
+    /// The claim failed, or its wait ran out.
     Failed(Error),
+    /// This signal has ended the wait; SIGINT also stands for a caller who has said that it is over.
     Signalled(Signal),
 }
 
+#[doc(hidden)]
 impl From<Stopped> for Error {
     /// Where nobody hears signals, or none is to end the program.
     fn from(stopped: Stopped) -> Self {
@@ -263,39 +344,57 @@ impl From<CheckerError> for Stopped {
 
 /// What a wait is for.
 pub enum Waited<'a> {
+    /// The gate, which a running cycle or another claim has.
     Gate {
+        /// The directory whose gate it is.
         dir: &'a Path,
+        /// For how long it has been waited for.
         since: Duration,
+        /// What is left of the wait.
         left: Duration,
     },
     /// The holder of the lock file at `path`.
     Holder {
+        /// The lock file.
         path: &'a Path,
+        /// The last look at it.
         look: &'a Look,
+        /// What is left of the wait.
         left: Duration,
     },
     /// A lock that cannot be understood, or that somebody is changing.
     Unsettled {
+        /// The lock file.
         path: &'a Path,
+        /// Why it is looked at again.
         words: &'a str,
+        /// What is left of the wait.
         left: Duration,
     },
     /// Something in the fleet.
     Fleet {
+        /// What the database is called in the fleet.
         name: &'a str,
+        /// What is in the way there, in words.
         what: &'a str,
+        /// What is left of the wait.
         left: Duration,
     },
     /// A process that has a file locked. The holders are looked for only when it is said.
     Kernel {
+        /// The file, as it was named.
         file: &'a str,
+        /// The processes that have it locked: `PID 33 (sleep 60)`.
         holders: &'a dyn fmt::Display,
+        /// For how long it has been waited for.
         since: Duration,
+        /// What is left of the wait.
         left: Duration,
     },
 }
 
 impl Waited<'_> {
+    /// A word for the kind of thing that is waited for.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Gate { .. } => "gate",

@@ -3,6 +3,7 @@
 //! The holder is waited for without the gate. Only what can be seen from outside, that the lock is no longer
 //! held, makes the loop ask for the gate again, so that a claim that waits never disturbs a cycle.
 
+use crate::error::{Problem, detail_of, holder_of_record};
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use beadlock_core::{
 
 use super::event::Events;
 use super::{settling::Settling, target::Target};
-use crate::error::{Code, Error, Exit, Holder};
+use crate::error::{Code, Error, Exit};
 use crate::observe::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
 use crate::protocol::rules::WaitOver;
 use crate::wait::{Backoff, Deadline, Wait};
@@ -221,6 +222,7 @@ fn fresh_for(target: &Target, look: &Look, options: &Options) -> Duration {
     fresh.unwrap_or(Duration::MAX)
 }
 
+/// The error of a wait for the holder that ran out, with [`Code::LockHeld`]; it names the holder that `look` has seen.
 pub fn held(target: &Target, look: &Look, wait: Wait) -> Error {
     let path = &escaped_path(&target.path());
     let Some(record) = &look.record else {
@@ -292,9 +294,9 @@ fn of_record(
     target: &Target,
     (record, age): (&Record, Option<Duration>),
 ) -> Error {
-    let holder = Holder::of_record(&target.path(), record, age);
+    let holder = holder_of_record(&target.path(), record, age);
     Error::new(code, message)
-        .detailed(holder.detail())
+        .detailed(detail_of(&holder))
         .held_by(holder)
 }
 

@@ -1,5 +1,6 @@
 //! A claim that is asked for, whoever asks: a command line, or a Rust program. It is made once, and handed on as it is.
 
+use crate::error::Problem;
 use std::time::Duration;
 
 use beadlock_core::Options;
@@ -12,17 +13,21 @@ use crate::wait::Wait;
 /// A claim to be: on what, for whom, what its lock will say, and how patiently.
 #[derive(Debug, Clone)]
 pub struct ClaimRequest {
+    /// What is claimed.
     pub target: Target,
     /// The name of the holder in the record.
     pub holder: String,
+    /// The id of the claim, as its record will have it. That of a lock without a record is made when it is taken.
     pub id: String,
     /// The id of the claim that it stands under already.
     pub outer: Option<String>,
+    /// What its lock will be.
     pub draft: LockDraft,
     /// For how long a holder is waited for.
     pub wait: Wait,
     /// For how long the gate is waited for.
     pub drain: Duration,
+    /// What each attempt may do beyond the protocol.
     pub options: Options,
 }
 

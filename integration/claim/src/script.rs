@@ -21,6 +21,7 @@ pub enum Script {
 }
 
 impl Script {
+    /// Where the stdout of this process leads; anything but a terminal and a regular file counts as a pipe.
     pub fn of_stdout() -> Self {
         let stdout = io::stdout();
         let file = stdout.as_fd().try_clone_to_owned().map(File::from);

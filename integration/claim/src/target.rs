@@ -1,5 +1,6 @@
 //! A target: what is locked, where its lock file lies, how it was named, and which protocol it goes by.
 
+use crate::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -18,13 +19,16 @@ use crate::{envelope::Request, environment::Environment, trail::Trail};
 /// What is locked. The folders of `protocol` make targets; everything else asks them.
 #[derive(Debug, Clone)]
 pub struct Target {
+    /// The directory of the lock file, and its names there.
     pub place: Place,
     /// How it was named or found, for lines: `.beads`, `lock:run/x.lock`.
     pub given: String,
-    pub typed: PathBuf,
+    pub(crate) typed: PathBuf,
     /// What finds this target from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
     pub exported: OsString,
+    /// The database that was found; `None`: the target is of another scheme, or was named exactly as it is.
     pub database: Option<Box<Database>>,
+    /// The kind of lock, and so the protocol that it goes by.
     pub scheme: Scheme,
 }
 
@@ -121,10 +125,12 @@ impl Target {
         }
     }
 
+    /// The directory that the lock file lies in.
     pub fn dir(&self) -> &Path {
         self.place.dir()
     }
 
+    /// True where sync daemons run cycles on such targets.
     pub fn has_cycles(&self) -> bool {
         self.rules().has_cycles
     }

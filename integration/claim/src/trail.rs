@@ -1,8 +1,9 @@
 //! The audit trail of one target: what `--audit FILE` gets to see (docs/design.md#the-audit-trail). A line that cannot
 //! be written is said once, and never stands in the way of the work.
 //!
-//! A protocol whose document has audit events of its own writes those instead ([`DocumentEvents`]).
+//! A protocol whose document has audit events of its own writes those instead (`DocumentEvents`).
 
+use crate::error::Problem;
 use std::path::{Path, PathBuf};
 use std::{fmt, io, time::Duration};
 
@@ -59,7 +60,7 @@ enum Lines<'a> {
 }
 
 /// The audit events of a protocol's document.
-pub trait DocumentEvents: fmt::Debug {
+pub(crate) trait DocumentEvents: fmt::Debug {
     fn acquired(&self, record: &Record);
     /// A stale lock was taken.
     fn stolen(&self, removed: &Removed);
@@ -127,7 +128,7 @@ impl<'a> Trail<'a> {
     }
 
     /// The trail of a claim whose document has events of its own. An error has exit 2: `file` is one of `locks`.
-    pub fn of_document(
+    pub(crate) fn of_document(
         file: Option<&Path>,
         events: Box<dyn DocumentEvents + 'a>,
         (name, locks): (String, &[PathBuf]),
@@ -145,6 +146,7 @@ impl<'a> Trail<'a> {
         })
     }
 
+    /// Who hears of what happens to the lock beside what is written down.
     pub fn observer(&self) -> &'a dyn Observer {
         self.observer
     }
@@ -160,13 +162,14 @@ impl<'a> Trail<'a> {
         }
     }
 
-    pub fn acquired(&self, held: &Held) {
+    pub(crate) fn acquired(&self, held: &Held) {
         match &self.lines {
             Lines::Document(events) => events.acquired(held.record()),
             _ => self.write(Event::LockAcquired, |entry| entry.lock(held.record())),
         }
     }
 
+    /// Writes down that a stale lock was removed.
     pub fn removed(&self, removed: &Removed) {
         match &self.lines {
             Lines::Document(events) => events.stolen(removed),
@@ -195,7 +198,7 @@ impl<'a> Trail<'a> {
         }
     }
 
-    pub fn not_released(
+    pub(crate) fn not_released(
         &self,
         reason: &'static str,
         held: Duration,
@@ -226,7 +229,13 @@ impl<'a> Trail<'a> {
         events.release_failed(&Errno::ETIMEDOUT.into());
     }
 
-    pub fn lost(&self, reason: &'static str, held: Duration, record: &Record, error: &Error) {
+    pub(crate) fn lost(
+        &self,
+        reason: &'static str,
+        held: Duration,
+        record: &Record,
+        error: &Error,
+    ) {
         match &self.lines {
             Lines::Document(events) => events.lost(reason, Some(held), &error.to_string()),
             _ => self.write(Event::LockLost, |entry| {
@@ -239,6 +248,7 @@ impl<'a> Trail<'a> {
         }
     }
 
+    /// Writes down that somebody took the lock away by hand.
     pub fn broken(&self, broken: &Breakage<'_>) {
         if let Lines::Document(events) = &self.lines {
             return events.broken(broken);
@@ -257,7 +267,7 @@ impl<'a> Trail<'a> {
         });
     }
 
-    pub fn heartbeat_failed(&self, in_a_row: u32, error: &str) {
+    pub(crate) fn heartbeat_failed(&self, in_a_row: u32, error: &str) {
         if let Lines::Document(events) = &self.lines {
             events.heartbeat_failed(in_a_row, error);
         }

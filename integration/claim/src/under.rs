@@ -19,6 +19,7 @@ pub struct ClaimNames {
 }
 
 impl ClaimNames {
+    /// The names of the claim `id` of `target`; a nested id stands for the outer claim.
     pub fn of(id: &str, target: &Target) -> Self {
         let id = id.strip_prefix(NESTED).unwrap_or(id);
         let is_shared = target.rules().shares_ids;

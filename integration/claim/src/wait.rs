@@ -1,6 +1,7 @@
 //! The wait policy: for how long a claim waits for the holder of the lock, and how often it looks
 //! (docs/design.md#waiting).
 
+use crate::error::Problem;
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -11,8 +12,8 @@ use crate::error::Error;
 
 /// Whether a claim waits for the holder of a lock, and for how long. `Display` ends up in the error.
 ///
-/// It is read from a duration in the words of `beadlock --wait`: `10s`, `500ms`, `1h30m`. A number without a unit is seconds,
-/// with or without a fraction. Zero, in any unit, is [`Wait::No`]. So an option of a tool may have this type:
+/// It is read from a duration in the words of `beadlock --wait`: `10s`, `500ms`, `1h30m`. A number without a unit is
+/// seconds, with or without a fraction. Zero, in any unit, is [`Wait::No`]. So an option of a tool may have this type:
 ///
 /// ```
 /// use beadlock::Wait;
@@ -48,6 +49,7 @@ impl Wait {
     }
 
     /// No longer than `left`.
+    #[doc(hidden)]
     pub fn at_most(self, left: Duration) -> Self {
         match self {
             Self::No => Self::No,
@@ -56,6 +58,7 @@ impl Wait {
     }
 
     /// For how long the gate is waited for: as given, else a cycle's time-out and its grace.
+    #[doc(hidden)]
     pub fn drain(self, given: Option<Duration>) -> Duration {
         given.unwrap_or(match self {
             Self::No => Duration::from_secs(1),
@@ -70,8 +73,8 @@ impl FromStr for Wait {
     /// Reads a duration. Zero is [`Wait::No`].
     ///
     /// # Errors
-    /// [`Code::Usage`](crate::error::failure::Code::Usage), with three examples in the message: the text is not a duration, is negative, or
-    /// is longer than the clock can count.
+    /// [`Code::Usage`](crate::error::Code::Usage), with three examples in the message: the text is not a duration, is
+    /// negative, or is longer than the clock can count.
     fn from_str(text: &str) -> Result<Self, Error> {
         let limit = parse(text).map_err(Error::usage)?;
         Ok(if limit.is_zero() {
@@ -96,22 +99,26 @@ impl fmt::Display for Wait {
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
+    /// The point in time at `limit` from now; one that never comes where the clock does not count that far.
     pub fn after(limit: Duration) -> Self {
         Self(Instant::now().checked_add(limit))
     }
 
+    /// The earlier one of the two; this one where there is no other.
     pub fn sooner(self, other: Option<Self>) -> Self {
         other
             .filter(|other| other.left() < self.left())
             .unwrap_or(self)
     }
 
+    /// The time from now to then: zero once it is over, [`Duration::MAX`] where it never comes.
     pub fn left(self) -> Duration {
         self.0.map_or(Duration::MAX, |at| {
             at.saturating_duration_since(Instant::now())
         })
     }
 
+    /// True once that point in time has come.
     pub fn is_over(self) -> bool {
         self.left().is_zero()
     }
@@ -120,7 +127,7 @@ impl Deadline {
 /// Pauses between looks, beside the events: 0, 100, 200, 400, 800, 1600 … capped at 2000 ms. Each is shortened at
 /// random by up to a quarter, so that many waiting processes do not look at the same moment.
 #[derive(Debug, Default)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     round: u32,
 }
 
@@ -200,7 +207,7 @@ mod tests {
         }
         for text in ["", "soon", "-1s", "1d", "no", "99999999999999999999"] {
             let error = text.parse::<Wait>().unwrap_err();
-            assert_eq!(error.code(), crate::error::failure::Code::Usage, "{text}");
+            assert_eq!(error.code(), crate::error::Code::Usage, "{text}");
             let words =
                 format!("{text:?} is no duration; examples: 10s, 500ms, 1h30m, 90 (seconds)");
             assert_eq!(error.to_string(), words);

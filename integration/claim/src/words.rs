@@ -68,6 +68,7 @@ pub fn shown_age(age: Duration) -> String {
     }
 }
 
+/// Whole milliseconds, [`u64::MAX`] at most.
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -131,6 +132,7 @@ pub fn without_comment(line: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// `a directory`, `a FIFO`: the kind of a file, with its article.
 pub fn kind_words(kind: FileKind) -> &'static str {
     match kind {
         FileKind::File => "a file",

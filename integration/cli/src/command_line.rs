@@ -1,5 +1,6 @@
 //! The command line. The environment comes in later, in `settings.rs`, so that it never beats what was typed.
 
+use beadlock_claim::error::Problem;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands;
@@ -143,7 +144,7 @@ impl Command {
 pub fn printed(text: Result<String, Error>, common: &Common) -> End {
     match text.and_then(|text| print(text).map_err(|error| not_written(&error))) {
         Ok(()) => End::Code(Exit::Done.code()),
-        Err(error) => conclude(common, Err((End::Code(error.exit.code()), error))),
+        Err(error) => conclude(common, Err((End::Code(error.exit().code()), error))),
     }
 }
 

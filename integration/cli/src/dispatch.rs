@@ -1,5 +1,6 @@
 //! The program `beadlock`: from the command line to its end.
 
+use beadlock_claim::error::Problem;
 use std::ffi::OsString;
 
 use beadlock_base::beside::{self, Helpers, Kind};
@@ -114,6 +115,7 @@ fn do_what_is_typed(words: &[OsString], helpers: Helpers) -> End {
     )
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each command")]
 fn dispatch(
     command: Option<Command>,
     helpers: Helpers,
@@ -295,7 +297,7 @@ fn misused(error: Error, own: Option<u8>, words: &[OsString], common: &Common) -
             conflict: None,
             own,
         }
-        .code(error.exit),
+        .code(error.exit()),
     );
     let end = conclude(common, Err((end, error)));
     let cli = Cli::command();

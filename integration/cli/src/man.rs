@@ -1,5 +1,6 @@
 //! `beadlock man`: the manual pages, made from the command line itself (docs/configuration.md#manual-pages).
 
+use beadlock_claim::error::Problem;
 use std::path::{Path, PathBuf};
 
 use beadlock_base::{error::system_words, escape::escaped_path};

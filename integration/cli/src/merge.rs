@@ -4,6 +4,7 @@
 //! ours as the result, and theirs would be lost. So nothing of this command passes through the exit codes of the others:
 //! neither a usage error (2), nor a failure (1), nor a panic (101).
 
+use beadlock_claim::error::Problem;
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -102,7 +103,7 @@ fn not_merged(error: Error, common: &Common) -> End {
     let error = error.ending(Exit::NotMerged);
     common.talk.error(&error.to_string());
     print_envelope(common, serde_json::Value::Null, Some(&error));
-    End::Code(error.exit.code())
+    End::Code(error.exit().code())
 }
 
 /// Help is an answer where no file is named. Beside files it would be taken for a merge.

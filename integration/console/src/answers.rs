@@ -1,6 +1,7 @@
 //! How a command answers: data on stdout, as text or in the envelope, the rest as talk, and how it ends
 //! (docs/design.md#json).
 
+use beadlock_claim::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::io;
 
@@ -25,7 +26,7 @@ pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsStr>> {
 /// SIGTERM`.
 pub fn end_of(stopped: Stopped, then: &str, replaced: Replaced) -> (End, Error) {
     match stopped {
-        Stopped::Failed(error) => (End::Code(replaced.code(error.exit)), error),
+        Stopped::Failed(error) => (End::Code(replaced.code(error.exit())), error),
         Stopped::Signalled(signal) => {
             let error = Error::new(Code::Io, format!("ended by {signal}{then}"));
             let end = match signal {
@@ -40,13 +41,18 @@ pub fn end_of(stopped: Stopped, then: &str, replaced: Replaced) -> (End, Error) 
 /// What a command has to say of its targets, in their order.
 #[derive(Debug, Default)]
 pub struct Answers {
+    /// The text for stdout where no JSON is wanted.
     pub text: String,
+    /// The envelope's `data`: an element for each target that was answered.
     pub data: Vec<Value>,
+    /// How each target ended; the highest code is the program's.
     pub exits: Vec<Exit>,
+    /// What went wrong; the first one is the envelope's.
     pub errors: Vec<Error>,
 }
 
 impl Answers {
+    /// Adds the answer for one target.
     pub fn add(&mut self, exit: Exit, data: Value, text: &str) {
         self.exits.push(exit);
         self.data.push(data);
@@ -55,7 +61,7 @@ impl Answers {
 
     /// Adds a target that could not be answered.
     pub fn failed(&mut self, error: Error) {
-        self.exits.push(error.exit);
+        self.exits.push(error.exit());
         self.errors.push(error);
     }
 
@@ -91,7 +97,7 @@ pub fn print_answer(
         false => print(text()),
     };
     printed
-        .inspect_err(|why| common.talk.error(&not_written(why).message))
+        .inspect_err(|why| common.talk.error(&not_written(why).to_string()))
         .is_ok()
 }
 

@@ -34,7 +34,9 @@ use talk::Talk;
 pub struct Common {
     /// Whether stdout gets the JSON envelope.
     pub json: bool,
+    /// Says what is for people, on stderr.
     pub talk: Talk,
+    /// The invocation of the program that is answered.
     pub request: Request,
 }
 

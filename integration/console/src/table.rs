@@ -12,7 +12,9 @@ use beadlock_claim::words::without_comment;
 /// How a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
+    /// Its cells begin at one column of the terminal.
     Left,
+    /// Its cells end at one column of the terminal.
     Right,
 }
 
@@ -83,6 +85,7 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
         }
     }
 
+    /// Adds a row whose cells are printed as they are.
     pub fn row(&mut self, cells: [String; COLUMNS]) {
         self.rows.push(Row {
             cells,

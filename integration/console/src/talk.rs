@@ -16,10 +16,13 @@ pub enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
+    /// Wherever the output goes, with `NO_COLOR` too.
     Always,
+    /// Nowhere.
     Never,
 }
 
+/// What is said to people on stderr, and the warnings so far.
 #[derive(Debug)]
 pub struct Talk {
     quiet: bool,
@@ -35,6 +38,7 @@ pub struct Talk {
 }
 
 impl Talk {
+    /// Talks as `-q`, `-v` and `--color` have it, to this kind of terminal.
     pub fn new(
         quiet: bool,
         verbose: bool,
@@ -93,6 +97,7 @@ impl Talk {
         self.color
     }
 
+    /// Whether more is said: `-v`.
     pub fn is_verbose(&self) -> bool {
         self.verbose
     }
@@ -162,6 +167,7 @@ impl Talk {
         self.warnings.borrow_mut().push(line);
     }
 
+    /// The warnings so far, the oldest first.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.borrow().clone()
     }

@@ -35,15 +35,21 @@ pub fn message(decision: &Decision, speaks_of_databases: bool) -> String {
     }
 }
 
+/// A target of `check` whose lock has a record, and the decision on it.
 pub struct Checked {
+    /// The target that was checked.
     pub target: Target,
     /// What was to be seen before: the check itself may have removed it.
     pub before: Look,
+    /// Whether a daemon proceeds or skips, and why.
     pub decision: Decision,
+    /// The options of the look `before`.
     pub options: Options,
 }
 
 impl Checked {
+    /// The exit code: `Done` when a daemon proceeds, `Conflict` for a lock that is held or stale but stays, else
+    /// `Unreadable`.
     pub fn exit(&self) -> Exit {
         match (self.decision.verdict(), &self.decision) {
             _ if !self.decision.is_skip() => Exit::Done,
@@ -69,6 +75,8 @@ impl Checked {
         message(&self.decision, self.target.rules().speaks_of_databases)
     }
 
+    /// The target's element of `data` in the JSON of `check`; `explain` adds `witnesses`, `lease_unavailable` and
+    /// `next`.
     pub fn json(&self, explain: bool) -> Value {
         let mut data = json!({
             "target": self.target.name(),
@@ -92,6 +100,8 @@ impl Checked {
         data
     }
 
+    /// The log line, as [`message_line`] has it; `explain` adds the verdict, the facts and what to type next, one line
+    /// each.
     pub fn text(&self, explain: bool, is_one_of_many: bool) -> String {
         let mut text = message_line(&self.message(), &self.target.given, is_one_of_many);
         if explain {

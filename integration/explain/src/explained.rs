@@ -23,11 +23,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn gates(&self) -> &Gates {
+    pub(crate) fn gates(&self) -> &Gates {
         self.gates.get_or_init(Gates::now)
     }
 
-    pub fn members(&self, namespace: &str) -> &[Member] {
+    pub(crate) fn members(&self, namespace: &str) -> &[Member] {
         self.namespaces
             .get_or_init(Namespaces::scan)
             .members(namespace)
@@ -38,7 +38,7 @@ impl Machine {
 pub type NextCommand = (String, String);
 
 #[derive(Debug)]
-pub struct Explained {
+pub(crate) struct Explained {
     /// A word for its situation, for JSON: `container_gone`.
     pub situation: &'static str,
     pub why: String,
@@ -50,7 +50,7 @@ pub struct Explained {
 
 /// A lock with a record, as it was looked at.
 #[derive(Debug, Clone, Copy)]
-pub struct Inspected<'a> {
+pub(crate) struct Inspected<'a> {
     pub look: &'a Look,
     pub record: &'a Record,
     pub facts: &'a Facts,
@@ -162,7 +162,7 @@ fn names_a_container(host: &str) -> bool {
 }
 
 /// `5m ago`, or `5m in the future`.
-pub fn since(age: SignedDuration) -> String {
+pub(crate) fn since(age: SignedDuration) -> String {
     let when = if age.is_negative() {
         "in the future"
     } else {
@@ -171,12 +171,12 @@ pub fn since(age: SignedDuration) -> String {
     format!("{} {when}", shown_age(age.unsigned_abs()))
 }
 
-pub fn millis(age: SignedDuration) -> i64 {
+pub(crate) fn millis(age: SignedDuration) -> i64 {
     i64::try_from(age.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// What `kill(pid, 0)` answers: as JSON has it, and in words.
-pub fn kill_words(liveness: Liveness) -> (&'static str, &'static str) {
+pub(crate) fn kill_words(liveness: Liveness) -> (&'static str, &'static str) {
     match liveness {
         Liveness::Alive => ("ok", "succeeds: it lives"),
         Liveness::NotPermitted => ("EPERM", "says EPERM: it lives, and belongs to another user"),

@@ -26,13 +26,13 @@ use beadlock_claim::{fact::Fact, target::Target};
 pub struct Explanation {
     facts: Vec<Fact>,
     gate: GateSeen,
-    pub next: String,
+    pub(crate) next: String,
     /// The same: the command, and what it is for.
     pub command: NextCommand,
     /// Why it counts as what it counts as.
     pub why: String,
     /// What stands before the holder's name: `a zombie, `.
-    pub holder_is: &'static str,
+    pub(crate) holder_is: &'static str,
 }
 
 impl Explanation {
@@ -134,12 +134,12 @@ impl Explanation {
     }
 }
 
-pub fn lines(facts: &[Fact]) -> Vec<String> {
+pub(crate) fn lines(facts: &[Fact]) -> Vec<String> {
     facts.iter().filter_map(Fact::line).collect()
 }
 
 /// As [`Explanation::brief`].
-pub fn brief(facts: &[Fact], gate: GateSeen) -> Vec<String> {
+pub(crate) fn brief(facts: &[Fact], gate: GateSeen) -> Vec<String> {
     let text = |name: &str| {
         facts
             .iter()
@@ -164,7 +164,7 @@ pub fn brief(facts: &[Fact], gate: GateSeen) -> Vec<String> {
     first.chain(in_the_way).collect()
 }
 
-pub fn json(facts: &[Fact]) -> Value {
+pub(crate) fn json(facts: &[Fact]) -> Value {
     let fields = facts
         .iter()
         .filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?)));
@@ -182,7 +182,7 @@ fn about(record: &Record) -> Option<Fact> {
 }
 
 /// What is known, its id, what is known `besides`, and what to type, one line each.
-pub fn below(
+pub(crate) fn below(
     mut lines: Vec<String>,
     id: Option<&str>,
     besides: Option<String>,
@@ -195,7 +195,7 @@ pub fn below(
 }
 
 /// One element of `data` of `status` and `list`; `held` is the record and its age.
-pub fn row(
+pub(crate) fn row(
     target: &Target,
     (verdict, message, id): (Verdict, &str, Option<&str>),
     held: Option<(&Record, Duration)>,

@@ -2,7 +2,7 @@
 //!
 //! The engine of beadlock, for its own crates, which pin it with `=`. Nothing here is promised to anybody else.
 //!
-//! What belongs to one kind of lock is in its own file ([`process`], [`tower`], [`memory`]); the rest is the same for
+//! What belongs to one kind of lock is in its own file (`process`, `tower`, `memory`); the rest is the same for
 //! all. Nothing is changed here.
 //!
 //! Linux alone: the sources do not compile elsewhere.
@@ -18,9 +18,9 @@ pub mod checked;
 pub mod explained;
 pub mod explanation;
 mod gate;
-pub mod memory;
+mod memory;
 pub mod observed;
-pub mod process;
+mod process;
 pub mod seen;
 mod situation;
-pub mod tower;
+mod tower;

@@ -9,13 +9,15 @@ use beadlock_claim::kernel_lock::{Observation, WithoutRecord};
 use beadlock_claim::{error::Exit, target::Target};
 use beadlock_console::talk::Talk;
 
+/// A target whose lock the kernel keeps, and what was observed of that.
 #[derive(Debug)]
 pub struct Observed {
-    pub target: Target,
-    pub seen: Observation,
+    target: Target,
+    seen: Observation,
 }
 
 impl Observed {
+    /// Observes the lock of `target` now; `gates` says which processes have it.
     pub fn of(target: Target, kernel: &dyn WithoutRecord, gates: &Gates) -> Self {
         Self {
             seen: kernel.look(&target, gates),
@@ -23,6 +25,7 @@ impl Observed {
         }
     }
 
+    /// The exit code of `check`: `Conflict` for a held lock, `Unreadable` where it cannot be told, else `Done`.
     pub fn exit(&self) -> Exit {
         match self.seen.verdict {
             Verdict::Free | Verdict::Stale(_) => Exit::Done,
@@ -31,6 +34,7 @@ impl Observed {
         }
     }
 
+    /// The target's element of `data` in the JSON of `check`; `explain` adds `witnesses` and `next`.
     pub fn checked(&self, explain: bool) -> Value {
         let Observation {
             verdict,
@@ -63,6 +67,7 @@ impl Observed {
         if explain { line + &self.below() } else { line }
     }
 
+    /// The target's element of `data` in the JSON of `status`.
     pub fn json(&self) -> Value {
         let Observation {
             verdict,
@@ -103,7 +108,7 @@ impl Observed {
         )
     }
 
-    pub fn below(&self) -> String {
+    fn below(&self) -> String {
         let Observation {
             id, facts, next, ..
         } = &self.seen;

@@ -15,7 +15,9 @@ use beadlock_console::talk::Talk;
 /// A target, and what lies there.
 #[derive(Debug)]
 pub struct Seen {
+    /// Where the lock lies, and how it was named.
     pub target: Target,
+    /// What the look at the lock has shown.
     pub look: Look,
 }
 
@@ -165,7 +167,7 @@ impl Seen {
     }
 }
 
-pub fn color(verdict: Verdict) -> &'static str {
+pub(crate) fn color(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Free => "32",
         Verdict::Held(_) => "33",

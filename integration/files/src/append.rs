@@ -19,6 +19,7 @@ use beadlock_base::words::counted;
 
 const LIMIT: u64 = 1 << 30;
 
+/// Whole lines that were read and checked, to be added to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lines {
     bytes: Vec<u8>,

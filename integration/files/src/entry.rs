@@ -20,8 +20,10 @@ use rustix::fs::{StatxAttributes, StatxFlags, statx};
 use super::acl::Acl;
 use super::error::{Error, Hint, Pin};
 
+/// Which file of an [`Entry`]: the file itself, or one beside it that is called by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
+    /// `PATH`: the file itself.
     Itself,
     /// `PATH.tmp`: what is about to become the file.
     Stage,
@@ -68,11 +70,12 @@ impl Entry {
         })
     }
 
+    /// The path that the entry was opened by.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub fn path_of(&self, which: Beside) -> PathBuf {
+    pub(crate) fn path_of(&self, which: Beside) -> PathBuf {
         self.path.with_file_name(self.name_of(which))
     }
 
@@ -90,7 +93,7 @@ impl Entry {
         name
     }
 
-    pub fn failed(
+    pub(crate) fn failed(
         &self,
         doing: impl Into<Cow<'static, str>>,
         which: Beside,
@@ -112,7 +115,7 @@ impl Entry {
         }
     }
 
-    pub fn acl(&self) -> Result<Option<Acl>, Error> {
+    pub(crate) fn acl(&self) -> Result<Option<Acl>, Error> {
         Acl::of(&self.path).map_err(|error| self.failed("read the ACL of", Beside::Itself, error))
     }
 
@@ -134,7 +137,7 @@ impl Entry {
     }
 
     /// The file for reading and adding to its end, and whether it was made for that.
-    pub fn open_to_append(&self) -> Result<(File, bool), Error> {
+    pub(crate) fn open_to_append(&self) -> Result<(File, bool), Error> {
         let flags = OFlag::O_RDWR | OFlag::O_APPEND;
         loop {
             if let Some(file) = self.open_there(Beside::Itself, flags)? {
@@ -181,12 +184,12 @@ impl Entry {
         }
     }
 
-    pub fn stat(&self, file: &File) -> Result<FileStat, Error> {
+    pub(crate) fn stat(&self, file: &File) -> Result<FileStat, Error> {
         fstat(file).map_err(|errno| self.failed("look at", Beside::Itself, errno))
     }
 
     /// A new file in the directory that has no name; `None` where there are none.
-    pub fn create_unnamed(&self) -> Result<Option<File>, Error> {
+    pub(crate) fn create_unnamed(&self) -> Result<Option<File>, Error> {
         let flags = OFlag::O_RDWR | OFlag::O_TMPFILE | OFlag::O_CLOEXEC;
         match openat(&self.dir, c".", flags, Mode::from_bits_truncate(0o666)) {
             Ok(fd) => Ok(Some(File::from(fd))),
@@ -205,7 +208,7 @@ impl Entry {
     }
 
     /// A new file under this name; one that a crash has left there is removed first. Only under the lock.
-    pub fn create(&self, which: Beside, mode: u32) -> Result<File, Error> {
+    pub(crate) fn create(&self, which: Beside, mode: u32) -> Result<File, Error> {
         self.remove(which)?;
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
         let file = self.open_at(self.name_of(which).as_os_str(), flags, mode);
@@ -213,7 +216,7 @@ impl Entry {
     }
 
     /// Gives a file without a name this one, which nothing has. ENOENT and EPERM also where there is no way to name it.
-    pub fn name_unnamed(&self, file: &File, which: Beside) -> nix::Result<()> {
+    pub(crate) fn name_unnamed(&self, file: &File, which: Beside) -> nix::Result<()> {
         let name = self.name_of(which);
         let by_number = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         match linkat(
@@ -235,7 +238,7 @@ impl Entry {
         }
     }
 
-    pub fn link_to(&self, to: Beside) -> nix::Result<()> {
+    pub(crate) fn link_to(&self, to: Beside) -> nix::Result<()> {
         linkat(
             &self.dir,
             self.name.as_os_str(),
@@ -245,7 +248,7 @@ impl Entry {
         )
     }
 
-    pub fn rename(&self, from: Beside, to: Beside) -> Result<(), Error> {
+    pub(crate) fn rename(&self, from: Beside, to: Beside) -> Result<(), Error> {
         let names = [from, to].map(|which| self.name_of(which));
         renameat(
             &self.dir,
@@ -262,7 +265,7 @@ impl Entry {
     }
 
     /// What keeps anybody from putting another file in this one's place, as far as the file itself can tell.
-    pub fn obstacle(&self) -> Option<Error> {
+    pub(crate) fn obstacle(&self) -> Option<Error> {
         let stat = statx(
             &self.dir,
             &self.name,
@@ -275,7 +278,7 @@ impl Entry {
         Some(Error::Pinned { path, by })
     }
 
-    pub fn remove(&self, which: Beside) -> Result<bool, Error> {
+    pub(crate) fn remove(&self, which: Beside) -> Result<bool, Error> {
         match unlinkat(
             &self.dir,
             self.name_of(which).as_os_str(),
@@ -293,7 +296,7 @@ impl Entry {
         }
     }
 
-    pub fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         match self.dir.sync_all() {
             // A file system that cannot has nothing to be synced.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),

@@ -13,26 +13,45 @@ use super::json::Spilled;
 pub enum Error {
     /// The system refused: `failed to DOING PATH: what the system said`.
     Io {
+        /// What was to be done, as the message says it after `failed to`.
         doing: Cow<'static, str>,
+        /// What it was to be done with.
         path: PathBuf,
+        /// What the system said.
         source: io::Error,
+        /// Advice at the end of the message; `None`: there is none.
         hint: Option<Hint>,
     },
     /// Something else than a regular file has a name that the operation needs.
-    InTheWay { path: PathBuf, what: &'static str },
+    InTheWay {
+        /// Where it is.
+        path: PathBuf,
+        /// What it is, as the message says it: `a directory`.
+        what: &'static str,
+    },
     /// An attribute of the file keeps every other file from taking its name.
-    Pinned { path: PathBuf, by: Pin },
+    Pinned {
+        /// The file that was to be replaced.
+        path: PathBuf,
+        /// The attribute.
+        by: Pin,
+    },
     /// The content for the file at `path` did not arrive, or is not what it has to be. The file stays as it was.
     Content {
+        /// The file that was to get the content.
         path: PathBuf,
         /// What messages call the place where it came from.
         from: String,
+        /// Why it did not arrive, or what is wrong with it.
         why: Spilled,
     },
     /// The lines were not added as a whole.
     NotAdded {
+        /// The file that was to get the lines.
         path: PathBuf,
+        /// What the system said of the write or the sync.
         source: io::Error,
+        /// What has become of the file.
         remains: Remains,
     },
     /// There is no schema to check by.
@@ -81,7 +100,12 @@ pub enum Remains {
 #[derive(Debug)]
 pub enum SchemaError {
     /// The file `name`, escaped, has something else.
-    NotOne { name: String, why: String },
+    NotOne {
+        /// The path of the file, escaped.
+        name: String,
+        /// Why it is no schema, escaped.
+        why: String,
+    },
     /// This build cannot check by a schema.
     NotBuilt,
 }
@@ -268,7 +292,7 @@ impl fmt::Display for SchemaError {
             }
             Self::NotBuilt => f.write_str(
                 "--schema needs the cargo feature validate-schema, and this beadlock was built without it; build it \
-                 with: cargo install --locked --path integration --features validate-schema",
+                 with: cargo install --locked --path integration/cli --features validate-schema",
             ),
         }
     }

@@ -1,6 +1,6 @@
 //! What content must be before it becomes a file's: JSON, lines of JSON, or anything, and what a schema says of it.
 //! serde_json checks it while it is copied. Memory holds a piece of it: 64 KiB of JSON, or one line; for a schema the
-//! whole value. A value may be nested [`DEEPEST`] levels deep.
+//! whole value. A value may be nested `DEEPEST` levels deep.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::{ffi::OsStr, fmt, path::Path, str::FromStr};
@@ -76,6 +76,7 @@ impl fmt::Display for Format {
     }
 }
 
+/// What is checked of content.
 #[derive(Debug, Clone, Copy)]
 pub struct Check<'s> {
     /// What it has to be.

@@ -66,10 +66,11 @@ impl<'e> Stage<'e> {
         Self::unnamed(entry)?.map_or_else(|| Self::named(entry), Ok)
     }
 
-    pub fn entry(&self) -> &'e Entry {
+    pub(crate) fn entry(&self) -> &'e Entry {
         self.entry
     }
 
+    /// The open file that the new content is written to.
     pub fn file(&self) -> &File {
         &self.file
     }

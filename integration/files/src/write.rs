@@ -55,6 +55,8 @@ impl Rules {
         self.conforming_to(schema)
     }
 
+    /// Checks each value by `schema`. [`Format::Any`] is not checked by it.
+    #[doc(hidden)]
     pub fn conforming_to(self, schema: Schema) -> Self {
         Self {
             schema: Some(schema),
@@ -71,10 +73,14 @@ impl Rules {
         }
     }
 
+    /// How many backups are kept.
+    #[doc(hidden)]
     pub fn kept(&self) -> u32 {
         self.backups.unwrap_or(backups::DEFAULT)
     }
 
+    /// What content for the file at `path` is checked by.
+    #[doc(hidden)]
     pub fn check(&self, path: &Path) -> Check<'_> {
         let format = self.format.unwrap_or_else(|| Format::of(path));
         Check {
@@ -131,6 +137,7 @@ pub fn tidy(entry: &Entry, count: u32) -> Result<(), Error> {
     backups::finish(entry, count)
 }
 
+/// New content on a stage, and how many bytes it has.
 #[derive(Debug)]
 #[must_use = "nothing is written before `commit`"]
 pub struct Draft<'e> {
@@ -139,6 +146,7 @@ pub struct Draft<'e> {
 }
 
 impl<'e> Draft<'e> {
+    /// Of content that is on the stage already, checked and `bytes` long.
     pub fn of(stage: Stage<'e>, bytes: u64) -> Self {
         Self { stage, bytes }
     }

@@ -13,6 +13,7 @@ use super::tail::LogTail;
 /// What a log says of its database now.
 #[derive(Debug)]
 pub struct LogGlance {
+    /// What the log says of the database now.
     pub answer: LogAnswer,
     /// Where the agent listens, if it may answer: a process that is gone or stands still does not, nor one of another
     /// host by an address of this one.

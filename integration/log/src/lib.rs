@@ -28,6 +28,7 @@ pub mod tail;
 mod timeline;
 mod window;
 
+use beadlock_claim::error::Problem;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::Path;

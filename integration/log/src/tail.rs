@@ -45,6 +45,7 @@ pub enum HistoryCell {
     NotPushed,
     /// The lock could not be checked.
     Unreadable,
+    /// A cycle failed or took too long, or the database was not served.
     Failed,
 }
 
@@ -71,6 +72,7 @@ struct Reached {
 }
 
 impl LogTail {
+    /// Of the log at `path`, which need not be there yet; nothing is read.
     pub fn new(path: &Path) -> Self {
         let log = LogTimeline::new(LogWindow::default(), LogTime::now()).of_one_database();
         Self {
@@ -92,7 +94,7 @@ impl LogTail {
     }
 
     /// Gives what was read, and the path of the log.
-    pub fn into_timeline(self) -> (PathBuf, LogTimeline) {
+    pub(crate) fn into_timeline(self) -> (PathBuf, LogTimeline) {
         (self.path, self.log)
     }
 
@@ -247,10 +249,12 @@ fn of_state(state: Line) -> HistoryCell {
 pub struct HistoryStrip {
     from: i64,
     length: i64,
+    /// The cells, the oldest first.
     pub cells: Vec<HistoryCell>,
 }
 
 impl HistoryStrip {
+    /// So many cells from one time to the other, of which nothing is known yet.
     pub fn new(from: LogTime, to: LogTime, count: usize) -> Self {
         let length = i64::try_from(count)
             .ok()

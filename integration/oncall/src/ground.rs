@@ -1,6 +1,7 @@
 //! The directory of a target over the time of a command. Without it there is no lock either: "free" would be said of
 //! what is not there.
 
+use beadlock_claim::error::Problem;
 use std::{fs, io, os::unix::fs::MetadataExt};
 
 use beadlock_base::{error::system_words, escape::escaped_path};

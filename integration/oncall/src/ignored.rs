@@ -23,7 +23,7 @@ const LIMIT: u64 = 256 * 1024;
 
 /// What git makes of some files of one directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GitAnswer {
+pub(crate) enum GitAnswer {
     NoWorkTree,
     /// It ignores all of them.
     Ignored,
@@ -65,6 +65,7 @@ impl GitAnswer {
 /// What the patterns say of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
+    /// The last pattern that fits has git ignore the name.
     Ignores,
     /// The last pattern that fits takes the name out again, or none fits.
     Keeps,
@@ -169,9 +170,10 @@ fn pattern(name: &OsStr) -> OsString {
     OsString::from_vec(pattern)
 }
 
+/// The git work tree around a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkTree {
-    pub top: PathBuf,
+    top: PathBuf,
     /// The git directory that all work trees of the repository share.
     pub common: PathBuf,
 }

@@ -14,7 +14,6 @@
 
 pub mod agent;
 pub mod doctor;
-pub mod fuzzing;
 pub mod ground;
 pub mod ignored;
 pub mod list;

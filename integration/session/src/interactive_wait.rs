@@ -1,5 +1,6 @@
 //! The wait of a program that tells a person of it, hears signals, and watches over the process that is to come.
 
+use beadlock_claim::error::Problem;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 

@@ -22,6 +22,7 @@ use beadlock_claim::{
 };
 use beadlock_supervise::signals::Signals;
 
+/// The claim of a session on a lock that the kernel keeps.
 #[derive(Debug)]
 pub struct KernelClaim<'a> {
     request: ClaimRequest,

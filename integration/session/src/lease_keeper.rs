@@ -15,6 +15,7 @@
 //! has left its caller; by another it hears that the caller has printed the claim. Without that byte (`acquire` was
 //! killed) nobody knows the id, and the keeper ends the claim again.
 
+use beadlock_claim::error::Problem;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -58,10 +59,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A claim that is to be kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseKeeperRequest {
+    /// What the keeper keeps.
     pub lease: KeptLease,
     /// The target, absolute.
     pub target: OsString,
+    /// The target as the user has named it, for people.
     pub given: String,
+    /// How long after its start the keeper ends the claim.
     pub max_hold: Duration,
     /// When `max_hold` is over, by the clock, in UTC and whole seconds: for people alone. `None`: it has no end.
     pub until: Option<String>,
@@ -73,12 +77,21 @@ pub struct LeaseKeeperRequest {
     pub audit: Option<OsString>,
 }
 
+/// The claim that a keeper keeps, by the kind of its lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeptLease {
     /// The record with this id.
-    Record { id: String, holder: String },
+    Record {
+        /// The claim's id in the record.
+        id: String,
+        /// The holder's name in the record.
+        holder: String,
+    },
     /// A lock of the kernel, on the open file that the keeper inherits as its stderr.
-    Kernel { mode: LockMode },
+    Kernel {
+        /// Whether others may share the lock.
+        mode: LockMode,
+    },
 }
 
 impl Helper for LeaseKeeperRequest {
@@ -190,6 +203,7 @@ impl LeaseKeeper {
         make().map_err(|error: io::Error| failed_to("make the keeper", &error))
     }
 
+    /// The PID of the keeper.
     pub fn pid(&self) -> i32 {
         self.pid
     }

@@ -21,6 +21,7 @@ use beadlock_claim::{
 use beadlock_claim::{nested, request::ClaimRequest, target::Target};
 use beadlock_supervise::{signals::Signals, watchdog::HearHeartbeats};
 
+/// The claim of a session on a lock with a record.
 pub struct RecordClaim<'a> {
     request: ClaimRequest,
     trail: &'a Trail<'a>,

@@ -1,5 +1,6 @@
 //! What became of a hold: the `data` of its envelope, and the file that `--report` names.
 
+use beadlock_claim::error::Problem;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, time::Duration};
@@ -20,28 +21,29 @@ use beadlock_supervise::tree::Ending;
 pub struct Report {
     /// The target with its scheme, and its lock file.
     pub target: Option<(String, PathBuf)>,
+    /// The holder's name in the record; `None` for a lock without one.
     pub holder: Option<String>,
     /// The claim's id; the outer one's when nested.
     pub id: Option<String>,
     /// Ran under an outer claim.
     pub nested: bool,
-    /// The command's process, once it has executed.
+    /// The command's process, once it has executed; of `acquire`, the process of the claim.
     pub pid: Option<i32>,
-    pub ending: Option<Ending>,
+    pub(crate) ending: Option<Ending>,
     /// How long the claim took; none before it stands.
     pub waited: Option<Duration>,
-    pub held: Option<Duration>,
-    pub released: bool,
-    pub left: Vec<i32>,
+    pub(crate) held: Option<Duration>,
+    pub(crate) released: bool,
+    pub(crate) left: Vec<i32>,
     /// What became of each claim, where there are several.
-    pub claims: Vec<ClaimOutcome>,
+    pub(crate) claims: Vec<ClaimOutcome>,
     /// The lock files of all targets: no report is written into one.
     pub locks: Vec<PathBuf>,
 }
 
 /// What became of one of several claims.
 #[derive(Debug, Default)]
-pub struct ClaimOutcome {
+pub(crate) struct ClaimOutcome {
     pub target: String,
     pub path: PathBuf,
     pub holder: Option<String>,

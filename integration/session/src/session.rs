@@ -7,6 +7,7 @@
 //! 4. The command executes. It is supervised until it has ended, with all that has to end with it.
 //! 5. The claims end, the one that was obtained last first. Then the command's process is reaped.
 
+use beadlock_claim::error::Problem;
 use std::time::{Duration, Instant};
 use std::{ffi::CString, ffi::OsString, io};
 
@@ -38,26 +39,36 @@ use beadlock_supervise::tree::{self, Ending, Tree};
 use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog};
 use claims::{describe, guards, late_variables, none_is_claimed, variables_of};
 
+/// A command that is to run under claims, and all that its run needs.
 #[derive(Debug)]
 pub struct Session<'a> {
+    /// What runs under the claims.
     pub command: Command,
+    /// What the loss of a claim means to the command.
     pub on_loss: OnLoss,
+    /// How long the command's tree may take to end after a signal or a loss, before it gets KILL.
     pub kill_after: Duration,
+    /// Whether the claims stand until everything that the command has started has ended.
     pub wait_group: bool,
     /// The steps of the work, where the protocol asks which one has failed.
     pub steps: Option<Steps>,
     /// In which order the claims are obtained, by their places in the list. The first of the list gives the command's
     /// environment its name.
     pub order: Vec<usize>,
+    /// What the watchdog is started by.
     pub helpers: Helpers,
+    /// The environment of this process, which the command's comes from.
     pub environment: &'a Environment,
+    /// Tells people of waits, losses, and what was left behind.
     pub talk: &'a Talk,
     /// Hears of each claim that stands.
     pub observer: &'a dyn Observer,
 }
 
+/// How a session has ended whose command has run.
 #[derive(Debug)]
 pub struct Finished {
+    /// How the program ends: as the command did.
     pub end: End,
     /// A claim was lost, which comes first.
     pub lost: Option<Error>,

@@ -14,6 +14,7 @@ use beadlock_supervise::watchdog::HearHeartbeats;
 /// One claim of a session. The session calls these in the order in which they stand here; of several claims each is
 /// kept up before the next one is obtained.
 pub trait SessionClaim: fmt::Debug {
+    /// The target whose lock is claimed.
     fn target(&self) -> &Target;
     /// It stands before the command's process is made.
     fn stands(&self) -> bool {
@@ -109,11 +110,14 @@ pub trait SessionClaim: fmt::Debug {
     ) -> End;
 }
 
+/// The process that is to become the command.
 #[derive(Debug, Clone, Copy)]
 pub struct CommandProcess<'a> {
+    /// The PID, which the record of a claim gets.
     pub pid: i32,
     /// It leads a process group of its own.
     pub leads: bool,
+    /// The command's name as a record has it where no other name is given.
     pub name: &'a str,
 }
 
@@ -128,10 +132,13 @@ pub struct Watchfulness<'a> {
     pub shares: Option<BorrowedFd<'a>>,
 }
 
+/// How a claim has ended.
 #[derive(Debug, Default)]
 pub struct End {
     /// How long it was held; `None`: it was not ours.
     pub held: Option<Duration>,
+    /// Whether the lock was released, here or by another process.
     pub released: bool,
+    /// How the claim was lost, or its right in a fleet; `None`: it stood to its end.
     pub lost: Option<Error>,
 }

@@ -20,6 +20,7 @@ pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";
 /// The same step, for the rollback.
 const FAILURE_STEP: &str = "BEADLOCK_FAILURE_STEP";
 
+/// The steps of the work under a claim: which one has failed, and what undoes the work then.
 #[derive(Debug)]
 pub struct Steps {
     /// The step that fails, as it was typed.
@@ -43,7 +44,7 @@ impl Steps {
         }
     }
 
-    pub fn variable(&self) -> (&'static str, OsString) {
+    pub(crate) fn variable(&self) -> (&'static str, OsString) {
         (RESULT_FILE, self.result.path.clone().into())
     }
 

@@ -31,19 +31,25 @@ const NET: Duration = Duration::from_secs(5);
 const KILL_AGAIN: Duration = Duration::from_millis(20);
 const KILL_AGAIN_AT_MOST: Duration = Duration::from_secs(2);
 
+/// A command's process, and how it is supervised.
 #[derive(Debug)]
 pub struct Running {
+    /// The PID of the command.
     pub pid: i32,
+    /// Whether the command leads a process group of its own.
     pub own_group: bool,
     /// How long what is left after a signal or a loss may take.
     pub kill_after: Duration,
+    /// What the loss of a claim means to the command.
     pub on_loss: OnLoss,
+    /// Whether the end of the tree is waited for without a signal or a loss, too.
     pub wait_group: bool,
+    /// All that the command has started.
     pub tree: Tree,
 }
 
 #[derive(Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     pub ending: Ending,
     /// What it left behind and is still alive.
     pub left: Vec<Stat>,
@@ -65,6 +71,7 @@ impl Ended {
     }
 }
 
+/// What has come to a running command, and when KILL is to come.
 #[derive(Debug, Default)]
 pub struct Came {
     passed_on: bool,
@@ -84,7 +91,7 @@ pub struct Came {
 impl Running {
     /// Waits for the command, passes signals on, watches the lock, and waits for the tree where that is asked for.
     /// Fails with what `execve` said of the command, which has not run then.
-    pub fn supervise(
+    pub(crate) fn supervise(
         &self,
         mut starting: Option<Starting>,
         mut guards: Vec<(usize, Guard<'_>)>,
@@ -315,6 +322,7 @@ impl Running {
         }
     }
 
+    /// Sends each of these signals to the command's group, where it leads one, and to all other processes of the tree.
     pub fn end_tree(&self, signals: &[Signal]) {
         for &signal in signals {
             if self.own_group {

@@ -1,5 +1,6 @@
 //! The lock that a command declares, and the wait for it: by a thread where a task waits.
 
+use beadlock_claim::error::Problem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::{ffi::OsStr, future::Future, path::PathBuf, pin::Pin, thread, time::Duration};
@@ -98,7 +99,7 @@ impl CommandLock {
         self
     }
 
-    /// The lock file. It need not be there, nor its directory. Fails with [`Code::Usage`](beadlock_claim::error::failure::Code::Usage) for a
+    /// The lock file. It need not be there, nor its directory. Fails with [`Code::Usage`](crate::Code::Usage) for a
     /// tool or a name that cannot be part of a path.
     pub fn path(&self) -> Result<PathBuf, Error> {
         let environment = Environment::read();
@@ -112,11 +113,11 @@ impl CommandLock {
     /// In a command of `beadlock hold` on the same lock it stands under the outer claim, and releases nothing.
     ///
     /// # Errors
-    /// [`Code::LockHeld`](beadlock_claim::error::failure::Code::LockHeld) when the wait ran out, and at once when this process has the lock
-    /// already. [`Code::Usage`](beadlock_claim::error::failure::Code::Usage) as [`path`](Self::path).
-    /// [`Code::NotPermitted`](beadlock_claim::error::failure::Code::NotPermitted) for a directory of its own that others could change, and one
-    /// that is closed to this user. [`Code::LockUnreadable`](beadlock_claim::error::failure::Code::LockUnreadable) and
-    /// [`Code::LockStale`](beadlock_claim::error::failure::Code::LockStale) for a lock file that could not be dealt with, and what the system
+    /// [`Code::LockHeld`](crate::Code::LockHeld) when the wait ran out, and at once when this process has the lock
+    /// already. [`Code::Usage`](crate::Code::Usage) as [`path`](Self::path).
+    /// [`Code::NotPermitted`](crate::Code::NotPermitted) for a directory of its own that others could change, and one
+    /// that is closed to this user. [`Code::LockUnreadable`](crate::Code::LockUnreadable) and
+    /// [`Code::LockStale`](crate::Code::LockStale) for a lock file that could not be dealt with, and what the system
     /// refused. Nothing is claimed then.
     pub fn acquire(self) -> Result<CommandGuard, Error> {
         let bell = Bell::new()?;

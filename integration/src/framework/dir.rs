@@ -1,5 +1,6 @@
 //! The directory that a tool's locks lie in (REQ-F-033, REQ-F-032): one user's own.
 
+use beadlock_claim::error::Problem;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::{io, path::Path, path::PathBuf};

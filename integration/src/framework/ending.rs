@@ -1,6 +1,7 @@
 //! The end of the process, by a signal or by `exit`: what is released, which processes hear of the signal, and in which
 //! order.
 
+use beadlock_claim::error::Problem;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, atomic::Ordering};
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
 //! Why a body failed, for the envelope and the exit code.
 
+use beadlock_claim::error::Problem;
 use std::{any::Any, error::Error as StdError, fmt, iter::successors, time::Duration};
 
 use beadlock_claim::{
@@ -115,13 +116,13 @@ impl<E: StdError + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         if let Some(error) = (&error as &dyn Any).downcast_ref::<Error>() {
             return Self {
-                code: error.code.as_str().to_owned(),
-                message: error.message.clone(),
-                exit: error.exit.code().max(1),
+                code: error.code().as_str().to_owned(),
+                message: error.to_string(),
+                exit: error.exit().code().max(1),
                 is_retryable: error.is_retryable(),
-                retry_after: error.retry_after,
-                detail: error.detail.clone(),
-                lock: error.lock.clone(),
+                retry_after: error.retry_in(),
+                detail: error.detail().map(str::to_owned),
+                lock: error.answer().cloned().map(Box::new),
             };
         }
         let mut message = error.to_string();

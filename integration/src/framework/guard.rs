@@ -1,5 +1,6 @@
 //! A command's lock that stands, and what the work under it may ask.
 
+use beadlock_claim::error::Problem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{ffi::OsString, time::Duration};

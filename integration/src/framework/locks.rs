@@ -3,6 +3,7 @@
 //! A lock is here from the wish for it until it is gone. Its claim is not here while somebody claims or releases it, so
 //! that the process is never ended between two steps of a claim or a release.
 
+use beadlock_claim::error::Problem;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -59,7 +59,7 @@
 //!
 //! - From async code, on any executor: [`run_async`](CommandLock::run_async).
 //! - For tools with answers of their own: [`acquire`](CommandLock::acquire) gives the guard,
-//!   [`Envelope`](beadlock_claim::envelope::Envelope) the envelope, [`Error::exit_code`](beadlock_claim::error::failure::Error::exit_code) the exit code.
+//!   [`Envelope`](crate::Envelope) the envelope, [`Error::exit_code`](crate::Error::exit_code) the exit code.
 //! - From the shell, the same lock: `beadlock hold lock:PATH --wait 10s --json -- CMD`, `beadlock status lock:PATH`.
 //!
 //! # Limits

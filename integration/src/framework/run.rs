@@ -1,5 +1,6 @@
 //! The whole of a command under its lock: the wait, the work, the release, the answer and the exit code.
 
+use beadlock_claim::error::Problem;
 use std::future::{Future, pending};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -59,7 +60,7 @@ fn refuse(request: &Request, error: &Error) -> ExitCode {
     if locks::ending() == Some(Ending::Exit) {
         return error.exit_code();
     }
-    print(&Envelope::of(request, error), error.exit.code())
+    print(&Envelope::of(request, error), error.exit().code())
 }
 
 /// Releases the lock and prints what came of the work. `None`: a signal is ending the process.

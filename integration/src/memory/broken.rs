@@ -1,5 +1,6 @@
 //! Breaking the lock of a directory because somebody says so: it goes out of the way, and its record is kept.
 
+use beadlock_claim::error::Problem;
 use std::path::PathBuf;
 
 use beadlock_base::escape::escaped_path;
@@ -8,7 +9,7 @@ use beadlock_core::take::{Broken, Licence, Seen, Site};
 use beadlock_core::{Options, Verdict};
 
 use super::{MemoryLock, PATIENCE, Record};
-use beadlock_claim::error::{Code, Error, Holder};
+use beadlock_claim::error::{Code, Error};
 use beadlock_claim::{environment::Environment, words};
 use beadlock_claim::{gate, nested, observe::Unattended, target::Target};
 
@@ -101,13 +102,13 @@ fn to_be_broken(look: &Look, licence: Licence, target: &Target) -> Result<Option
         (Verdict::Held(reason), Some(record)) if licence == Licence::UnlessHeld => {
             let holder = target.holder(look).unwrap_or_default();
             let message = format!("{path} is held by {holder} ({reason}); it was not touched");
-            Err(
-                Error::new(Code::LockHeld, message).held_by(Holder::of_record(
+            Err(Error::new(Code::LockHeld, message).held_by(
+                beadlock_claim::error::holder_of_record(
                     &target.path(),
                     record,
                     words::known_age(look),
-                )),
-            )
+                ),
+            ))
         }
         (Verdict::Held(_) | Verdict::Stale(_), Some(record)) => Ok(record.as_memory().cloned()),
         _ => {

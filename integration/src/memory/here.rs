@@ -1,5 +1,6 @@
 //! The locks of directories that this process has: by the document it gets one again, and releases it with the last.
 
+use beadlock_claim::error::Problem;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -29,6 +29,7 @@
 mod broken;
 mod here;
 
+use beadlock_claim::error::Problem;
 use std::path::{Path, PathBuf};
 use std::{cell::RefCell, ffi::OsStr, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `beadlock hold` and its command (`integration/src/claim/*`, `checker/core/src/take/{mod,create,release}.rs`).
+//! `beadlock hold` and its command (`integration/claim/src/*`, `checker/core/src/take/{mod,create,release}.rs`).
 //!
 //! Claims once. The command is forked first, and its process is the one in the record, so that it lives from the
 //! start. A time-out of a wait is not in the model: a claimer that gives up has changed nothing.

@@ -141,7 +141,7 @@ fn what_the_manifest_and_the_dockerfile_start_works_in_a_pod() {
 }
 
 /// A holder of a container that has gone, and the same container after a restart: each row of the table that is not about
-/// the node. Of those are `beadlock tests/program explain::elsewhere::a_container_that_lives_and_one_that_is_gone` and
+/// the node. Of those are `beadlock-cli tests/program explain::elsewhere::a_container_that_lives_and_one_that_is_gone` and
 /// `a_container_with_a_name_of_its_own`.
 const DEAD: &str = r#"
 until_it() { until "$@" >/dev/null 2>&1; do sleep 0.05; done; }

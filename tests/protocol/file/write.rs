@@ -188,7 +188,7 @@ fn without_the_feature_a_schema_is_refused_before_anything() {
         let ended = scene.given("2\n", args);
         assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{ended:?}");
         let words = "--schema needs the cargo feature validate-schema, and this beadlock was built without it; build it \
-                     with: cargo install --locked --path integration --features validate-schema";
+                     with: cargo install --locked --path integration/cli --features validate-schema";
         assert!(ended.err.contains(words), "{ended:?}");
         assert_eq!(
             (scene.text("x.json").as_str(), scene.files().len()),

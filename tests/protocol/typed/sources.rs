@@ -27,6 +27,14 @@ pub fn literals() -> Vec<Literal> {
         "agent/git/src",
         "agent/trust/src",
         "integration/src",
+        "integration/claim/src",
+        "integration/cli/src",
+        "integration/console/src",
+        "integration/explain/src",
+        "integration/files/src",
+        "integration/log/src",
+        "integration/oncall/src",
+        "integration/session/src",
         "integration/python/src",
     ] {
         let before = found.len();

@@ -1,6 +1,9 @@
 use std::fs;
 
 use beadlock_base::escape::is_harmless;
+use beadlock_claim::environment::Environment;
+use beadlock_console::talk::Talk;
+use beadlock_log::LogArgs;
 use serde_json::Value;
 
 use super::{is_fit_to_be_said, scratch};
@@ -48,8 +51,15 @@ pub fn log(bytes: &[u8]) {
 pub(super) fn summed_up(bytes: &[u8]) -> Option<(String, Value)> {
     let path = scratch("a.log");
     fs::write(&path, bytes).expect("a file");
-    let (text, data, errors) = beadlock::fuzzing::log(&path);
-    errors.iter().for_each(|error| is_fit_to_be_said(error));
+    let answers = beadlock_log::run(
+        &LogArgs::of(&path),
+        &Environment::default(),
+        &Talk::silent(),
+    );
+    let (text, data, errors) = (answers.text, answers.data, answers.errors);
+    errors
+        .iter()
+        .for_each(|error| is_fit_to_be_said(&error.to_string()));
     assert_eq!(data.len() + errors.len(), 1, "{errors:?}");
     data.into_iter().next().map(|data| (text, data))
 }

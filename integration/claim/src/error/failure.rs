@@ -58,18 +58,6 @@ impl Code {
             Self::FleetUnreachable => "FLEET_UNREACHABLE",
         }
     }
-
-    /// The exit code that goes with it.
-    pub fn exit(self) -> Exit {
-        match self {
-            Self::LockHeld | Self::DrainTimeout => Exit::Conflict,
-            Self::LockUnreadable | Self::LockStale | Self::FleetUnreachable => Exit::Unreadable,
-            Self::LockLost => Exit::Lost,
-            Self::LockFailed => Exit::LockFailed,
-            Self::Usage => Exit::Usage,
-            Self::NoTarget | Self::Io | Self::NotPermitted => Exit::Failed,
-        }
-    }
 }
 
 impl fmt::Display for Code {
@@ -82,110 +70,30 @@ impl fmt::Display for Code {
 /// what to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    pub code: Code,
-    pub exit: Exit,
-    pub message: String,
-    pub detail: Option<String>,
-    pub retry_after: Option<Duration>,
+    /// The code of the closed list.
+    pub(crate) code: Code,
+    /// The exit code: [`Exit::of`] unless another was set.
+    pub(crate) exit: Exit,
+    /// The words for people, which `Display` writes.
+    pub(crate) message: String,
+    /// `error.detail` of the JSON contract; `None`: null.
+    pub(crate) detail: Option<String>,
+    /// The pause after which the same call may succeed; `None`: it is not retryable.
+    pub(crate) retry_after: Option<Duration>,
     /// The answer that the protocol's document asks for, where it has one.
-    pub lock: Option<Box<Value>>,
-    pub errno: Option<i32>,
-    pub holder: Option<Box<Holder>>,
+    pub(crate) lock: Option<Box<Value>>,
+    /// The number of the system's error; `None`: it is not known, or there was none.
+    pub(crate) errno: Option<i32>,
+    /// The holder that was in the way; `None`: there was none, or it is not known.
+    pub(crate) holder: Option<Box<Holder>>,
 }
 
 impl Error {
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
-        let (detail, retry_after, lock, errno, holder) = (None, None, None, None, None);
-        Self {
-            code,
-            exit: code.exit(),
-            message: message.into(),
-            detail,
-            retry_after,
-            lock,
-            errno,
-            holder,
-        }
-    }
-
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self::new(Code::Usage, message)
-    }
-
-    pub fn io(message: impl Into<String>, kind: io::ErrorKind) -> Self {
-        let refused = matches!(kind, io::ErrorKind::PermissionDenied);
-        Self::new(
-            if refused {
-                Code::NotPermitted
-            } else {
-                Code::Io
-            },
-            message,
-        )
-    }
-
-    /// `failed to DOING: what the system said`.
-    pub fn failed(doing: impl fmt::Display, error: &io::Error) -> Self {
-        Self::io(
-            format!("failed to {doing}: {}", system_words(error)),
-            error.kind(),
-        )
-    }
-
-    pub fn of_code(self, code: Code) -> Self {
-        Self {
-            code,
-            exit: code.exit(),
-            ..self
-        }
-    }
-
-    pub fn ending(self, exit: Exit) -> Self {
-        Self { exit, ..self }
-    }
-
-    pub fn detailed(self, detail: impl Into<String>) -> Self {
-        Self {
-            detail: Some(detail.into()),
-            ..self
-        }
-    }
-
-    pub fn retry_after(self, pause: Duration) -> Self {
-        Self {
-            retry_after: Some(pause),
-            ..self
-        }
-    }
-
-    /// Says when to try again for a lock of this age; `None`: its age is not known.
-    pub fn retry_on_a_lock_of(self, age: Option<Duration>) -> Self {
-        let mut random = [0; 8];
-        // Without randomness all processes get the same pause.
-        let _ = getrandom::fill(&mut random);
-        self.retry_after(retry_after(age, u64::from_ne_bytes(random)))
-    }
-
-    pub fn answering(self, lock: Option<Value>) -> Self {
+    pub(crate) fn answering(self, lock: Option<Value>) -> Self {
         Self {
             lock: lock.map(Box::new),
             ..self
         }
-    }
-
-    pub fn held_by(self, holder: Holder) -> Self {
-        Self {
-            holder: Some(Box::new(holder)),
-            ..self
-        }
-    }
-
-    /// The system's error, where it is known.
-    pub fn system(&self) -> io::Error {
-        self.errno.map_or_else(
-            || io::Error::other(self.message.clone()),
-            io::Error::from_raw_os_error,
-        )
     }
 
     /// The code of the closed list.
@@ -218,6 +126,154 @@ impl Error {
     /// says what it is at.
     pub fn detail(&self) -> Option<&str> {
         self.detail.as_deref()
+    }
+}
+
+/// How beadlock's own crates make an [`Error`], and what they alone ask of one. Users of the library `beadlock` do not see
+/// it.
+#[doc(hidden)]
+pub trait Problem: Sized {
+    /// An error of this code with the exit code that goes with it, and a message alone.
+    fn new(code: Code, message: impl Into<String>) -> Self;
+
+    /// An error of [`Code::Usage`].
+    fn usage(message: impl Into<String>) -> Self;
+
+    /// An error of the system: [`Code::NotPermitted`] where `kind` is `PermissionDenied`, else [`Code::Io`].
+    fn io(message: impl Into<String>, kind: io::ErrorKind) -> Self;
+
+    /// `failed to DOING: what the system said`.
+    fn failed(doing: impl fmt::Display, error: &io::Error) -> Self;
+
+    /// Replaces the code, and the exit code by the one that goes with it.
+    fn of_code(self, code: Code) -> Self;
+
+    /// Replaces the exit code alone.
+    fn ending(self, exit: Exit) -> Self;
+
+    /// Sets `error.detail` of the JSON contract.
+    fn detailed(self, detail: impl Into<String>) -> Self;
+
+    /// Sets the pause after which the same call may succeed.
+    fn retry_after(self, pause: Duration) -> Self;
+
+    /// Says when to try again for a lock of this age; `None`: its age is not known.
+    fn retry_on_a_lock_of(self, age: Option<Duration>) -> Self;
+
+    /// Sets the holder that was in the way.
+    fn held_by(self, holder: Holder) -> Self;
+
+    /// The system's error, where it is known.
+    fn system(&self) -> io::Error;
+
+    /// The exit code.
+    fn exit(&self) -> Exit;
+
+    /// The answer that the protocol's document asks for, where it has one.
+    fn answer(&self) -> Option<&Value>;
+
+    /// Replaces the words for people.
+    fn saying(self, message: impl Into<String>) -> Self;
+}
+
+impl Problem for Error {
+    fn new(code: Code, message: impl Into<String>) -> Self {
+        let (detail, retry_after, lock, errno, holder) = (None, None, None, None, None);
+        Self {
+            code,
+            exit: Exit::of(code),
+            message: message.into(),
+            detail,
+            retry_after,
+            lock,
+            errno,
+            holder,
+        }
+    }
+
+    fn usage(message: impl Into<String>) -> Self {
+        Self::new(Code::Usage, message)
+    }
+
+    fn io(message: impl Into<String>, kind: io::ErrorKind) -> Self {
+        let refused = matches!(kind, io::ErrorKind::PermissionDenied);
+        Self::new(
+            if refused {
+                Code::NotPermitted
+            } else {
+                Code::Io
+            },
+            message,
+        )
+    }
+
+    fn failed(doing: impl fmt::Display, error: &io::Error) -> Self {
+        Self::io(
+            format!("failed to {doing}: {}", system_words(error)),
+            error.kind(),
+        )
+    }
+
+    fn of_code(self, code: Code) -> Self {
+        Self {
+            code,
+            exit: Exit::of(code),
+            ..self
+        }
+    }
+
+    fn ending(self, exit: Exit) -> Self {
+        Self { exit, ..self }
+    }
+
+    fn detailed(self, detail: impl Into<String>) -> Self {
+        Self {
+            detail: Some(detail.into()),
+            ..self
+        }
+    }
+
+    fn retry_after(self, pause: Duration) -> Self {
+        Self {
+            retry_after: Some(pause),
+            ..self
+        }
+    }
+
+    fn retry_on_a_lock_of(self, age: Option<Duration>) -> Self {
+        let mut random = [0; 8];
+        // Without randomness all processes get the same pause.
+        let _ = getrandom::fill(&mut random);
+        self.retry_after(retry_after(age, u64::from_ne_bytes(random)))
+    }
+
+    fn held_by(self, holder: Holder) -> Self {
+        Self {
+            holder: Some(Box::new(holder)),
+            ..self
+        }
+    }
+
+    fn system(&self) -> io::Error {
+        self.errno.map_or_else(
+            || io::Error::other(self.message.clone()),
+            io::Error::from_raw_os_error,
+        )
+    }
+
+    fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    fn answer(&self) -> Option<&Value> {
+        self.lock.as_deref()
+    }
+
+    fn saying(self, message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            ..self
+        }
     }
 }
 
@@ -285,38 +341,8 @@ pub struct Holder {
 }
 
 impl Holder {
-    pub fn of_record(path: &Path, record: &Record, age: Option<Duration>) -> Self {
-        Self {
-            path: path.to_owned(),
-            name: Some(record.holder().to_owned()),
-            pid: Some(record.pid()),
-            hostname: Some(record.hostname().to_owned()),
-            since: record.started_at(),
-            age,
-            about: words::about(record),
-        }
-    }
-
-    /// `lock_file=… holder_pid=… holder_age_ms=…`, and where it is known what the lock is held for, `about=…`.
-    pub fn detail(&self) -> String {
-        let (path, pid, age) = (
-            escaped_path(&self.path),
-            self.pid.unwrap_or_default(),
-            self.age.unwrap_or_default(),
-        );
-        let about = self
-            .about
-            .as_ref()
-            .map(|address| format!(" about={address}"))
-            .unwrap_or_default();
-        format!(
-            "lock_file={path} holder_pid={pid} holder_age_ms={}{about}",
-            age.as_millis()
-        )
-    }
-
     /// The first of those who have an flock on `path`.
-    pub fn of_flock(path: &Path, holders: &[GateHolder]) -> Self {
+    pub(crate) fn of_flock(path: &Path, holders: &[GateHolder]) -> Self {
         let pid = holders.first().map(|holder| i64::from(holder.pid));
         Self {
             path: path.to_owned(),
@@ -329,9 +355,40 @@ impl Holder {
         }
     }
 
-    pub fn of_gate(dir: &Path) -> Self {
+    pub(crate) fn of_gate(dir: &Path) -> Self {
         Self::of_flock(dir, &Gate::holders(dir))
     }
+}
+
+/// The holder in the record of the lock file at `path`; `age`: how old the lock is, where that is known.
+pub fn holder_of_record(path: &Path, record: &Record, age: Option<Duration>) -> Holder {
+    Holder {
+        path: path.to_owned(),
+        name: Some(record.holder().to_owned()),
+        pid: Some(record.pid()),
+        hostname: Some(record.hostname().to_owned()),
+        since: record.started_at(),
+        age,
+        about: words::about(record),
+    }
+}
+
+/// `lock_file=… holder_pid=… holder_age_ms=…`, and where it is known what the lock is held for, `about=…`.
+pub fn detail_of(holder: &Holder) -> String {
+    let (path, pid, age) = (
+        escaped_path(&holder.path),
+        holder.pid.unwrap_or_default(),
+        holder.age.unwrap_or_default(),
+    );
+    let about = holder
+        .about
+        .as_ref()
+        .map(|address| format!(" about={address}"))
+        .unwrap_or_default();
+    format!(
+        "lock_file={path} holder_pid={pid} holder_age_ms={}{about}",
+        age.as_millis()
+    )
 }
 
 const LEAST_MS: u64 = 1000;

@@ -4,4 +4,4 @@ mod exit;
 mod failure;
 
 pub use exit::Exit;
-pub use failure::{Code, Error, Holder};
+pub use failure::{Code, Error, Holder, Problem, detail_of, holder_of_record};

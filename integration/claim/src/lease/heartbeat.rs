@@ -38,24 +38,30 @@ const RECENTLY: Duration = Duration::from_secs(2);
 /// For how long the end of a heartbeat that is under way is waited for.
 const LAST_BEAT: Duration = Duration::from_secs(10);
 
+/// What the heartbeats of a lock tell of themselves and of the lock.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HeartbeatEvent {
+    /// One has failed, and is tried again.
     Failed {
+        /// How many have failed since the last one that succeeded, with this one.
         in_a_row: u32,
+        /// The words of its error.
         why: String,
     },
+    /// One has succeeded after some that failed.
     Recovered,
     /// The lock is lost; what `break` has made of it.
     Lost(Loss, Option<PathBuf>),
 }
 
+/// The heartbeats of one lock. Their thread has the guard of the lock until [`Heartbeats::end`].
 #[derive(Debug)]
 pub struct Heartbeats {
     shared: Arc<Shared>,
     ended: Receiver<EndedWatch>,
-    pub path: PathBuf,
-    pub id: String,
-    pub limits: Limits,
+    pub(crate) path: PathBuf,
+    pub(crate) id: String,
+    pub(crate) limits: Limits,
 }
 
 #[derive(Debug)]
@@ -174,7 +180,7 @@ impl Heartbeats {
         was_late || now.saturating_sub(state.last) >= self.limits.give_up
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.shared.bell.as_fd()
     }
 

@@ -10,13 +10,14 @@ pub const FAILURES_IN_A_ROW: u32 = 3;
 /// There is a heartbeat at least this often, whatever the TTL.
 const SELDOM: Duration = Duration::from_secs(30);
 
-pub fn interval(ttl: Duration) -> Duration {
+fn interval(ttl: Duration) -> Duration {
     (ttl / 3).min(SELDOM)
 }
 
+/// The times of a lock's heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// After this long one that does not succeed is begun anew.
     pub again: Duration,
     /// After this long without one the lock is given up: a little before it is stale, so that there is no work by then.
@@ -32,7 +33,7 @@ impl Limits {
         (self.give_up + self.rest).saturating_sub(silent)
     }
 
-    pub fn of(ttl_seconds: u64) -> Self {
+    pub(crate) fn of(ttl_seconds: u64) -> Self {
         let ttl = Duration::from_secs(ttl_seconds);
         let rest = (ttl / 4).min(Duration::from_secs(10));
         let interval = interval(ttl);

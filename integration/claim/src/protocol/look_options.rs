@@ -18,6 +18,7 @@ pub struct LookOptions {
 }
 
 impl LookOptions {
+    /// The ages by which the look judges the lock: those that are given, else the document's.
     pub fn limits(self) -> Limits {
         let Limits { age, remote_age } = Limits::default();
         Limits {

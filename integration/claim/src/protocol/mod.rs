@@ -13,6 +13,7 @@ pub mod rules;
 pub mod tower;
 mod words;
 
+use crate::error::Problem;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,6 +32,7 @@ pub use beads::{Acceptance, any_directory_is_for_databases, target as of_databas
 pub use look_options::LookOptions;
 pub use resolve::{Unfound, answers_for, answers_for_intent, exact, resolve, root, unresolved};
 
+/// The target that a folder has found, or why there is none.
 pub type Found = Result<Target, Unfound>;
 
 /// The folder of a protocol: how its targets are found, beside what it answers as a [`Protocol`].
@@ -189,7 +191,7 @@ impl Target {
     }
 
     /// The events that its document wants written down for the claim `id`, in `file` or where the document says.
-    pub fn events<'a>(
+    pub(crate) fn events<'a>(
         &self,
         file: Option<&Path>,
         id: &str,

@@ -1,6 +1,7 @@
 //! The claim that `$BEADLOCK_ID` names over several steps of a job, and why it does not stand any more
 //! (docs/design.md#claims-that-last).
 
+use crate::error::Problem;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;

@@ -16,6 +16,7 @@ use crate::remote::{BEADS, Lookup, of_directory};
 use crate::target::{Target, not_found};
 use crate::{error::Error, wait::Wait};
 
+/// Why no target was found.
 pub type Unfound = Error;
 
 impl From<NoDatabase> for Error {

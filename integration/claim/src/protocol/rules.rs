@@ -130,7 +130,7 @@ pub trait Protocol: fmt::Debug + Sync {
 
 /// A wait for a holder that ran out.
 #[derive(Debug)]
-pub struct WaitOver<'a> {
+pub(crate) struct WaitOver<'a> {
     pub target: &'a Target,
     pub record: &'a Record,
     pub path: &'a str,

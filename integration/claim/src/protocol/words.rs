@@ -14,7 +14,7 @@ use crate::{protocol::rules::WaitOver, target::Target};
 
 impl Target {
     /// What a claim says whose wait for the holder ran out.
-    pub fn timed_out(&self, waited: &WaitOver<'_>) -> String {
+    pub(crate) fn timed_out(&self, waited: &WaitOver<'_>) -> String {
         match self.scheme {
             Scheme::Beads => timed_out(waited),
             Scheme::Lock => lock::timed_out(waited),

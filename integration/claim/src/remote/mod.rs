@@ -15,6 +15,7 @@
 
 mod helper;
 
+use crate::error::Problem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -53,7 +54,9 @@ pub enum Patience {
     Look,
     /// The command waits for a holder, this long where the command line says so, and this long for a running cycle.
     Waits {
+        /// For how long a holder is waited for; `None`: nothing says so, and the default of the protocol counts.
         wait: Option<Wait>,
+        /// For how long a running cycle is waited for; `None`: nothing says so.
         drain: Option<Duration>,
     },
 }

@@ -1,5 +1,6 @@
 //! `beadlock append file:PATH`: whole lines from standard input at the end of the file.
 
+use beadlock_claim::error::Problem;
 use std::io;
 
 use beadlock_base::escape::escaped_path;

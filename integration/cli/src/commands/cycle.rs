@@ -9,6 +9,7 @@
 #[cfg(feature = "fleet")]
 mod fleet;
 
+use beadlock_claim::error::Problem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fmt, io};
@@ -114,7 +115,7 @@ pub fn run(typed: CycleArgs, helpers: Helpers, environment: &Environment, common
             lost: Some(error), ..
         })) => {
             common.talk.error(&error.to_string());
-            return End::Code(replaced.code(error.exit));
+            return End::Code(replaced.code(error.exit()));
         }
         Ok(CycleOutcome::Skipped(target, decision)) => {
             let error = skipped(&decision);
@@ -131,7 +132,7 @@ pub fn run(typed: CycleArgs, helpers: Helpers, environment: &Environment, common
                 .json(false)
             };
             (
-                End::Code(replaced.code(error.exit)),
+                End::Code(replaced.code(error.exit())),
                 error,
                 if common.json { row() } else { Value::Null },
             )

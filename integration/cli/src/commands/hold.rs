@@ -3,6 +3,7 @@
 mod fleet;
 mod wanted;
 
+use beadlock_claim::error::Problem;
 use std::{ffi::OsString, path::Path, path::PathBuf, time::Duration};
 
 use beadlock_base::{beside::Helpers, duration};
@@ -127,7 +128,7 @@ pub fn run(typed: HoldArgs, helpers: Helpers, environment: &Environment, common:
         Ok(Finished { end, lost: None }) => (end, None),
         Ok(Finished {
             lost: Some(error), ..
-        }) => (End::Code(own.code(error.exit)), Some(error)),
+        }) => (End::Code(own.code(error.exit())), Some(error)),
         Err(stopped) => {
             let (end, error) = end_of(stopped, " before the command was started", own);
             (end, Some(error))
@@ -135,7 +136,7 @@ pub fn run(typed: HoldArgs, helpers: Helpers, environment: &Environment, common:
     };
     let report_file = report_file.filter(|file| environment.remote().may_touch(file));
     report::conclude(common, report_file.as_deref(), &report, error.as_ref());
-    if raw && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref()) {
+    if raw && let Some(lock) = error.as_ref().and_then(Error::answer) {
         // A reader that is gone has the exit code.
         let _ = print(format!("{lock:#}\n"));
     } else if error.is_some() && report.pid.is_none() {

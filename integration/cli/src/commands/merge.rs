@@ -3,6 +3,7 @@
 //! Everything that may fail comes before OURS is written, also the words that are said afterwards: an exit code of 1
 //! means that OURS has the conflict, and 129 that OURS is as it was.
 
+use beadlock_claim::error::Problem;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};

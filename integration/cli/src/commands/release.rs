@@ -1,5 +1,6 @@
 //! `beadlock release`: ends a claim that `acquire` has made; only one's own (docs/design.md#claims-that-last).
 
+use beadlock_claim::error::Problem;
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, fs, time::Duration};
@@ -66,8 +67,8 @@ pub struct ReleaseCommandArgs {
 const PATIENCE: Duration = Duration::from_secs(130);
 
 pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common) -> End {
-    let released =
-        release(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+    let released = release(typed, environment, common)
+        .map_err(|error| (End::Code(error.exit().code()), error));
     let end = match released {
         Ok(_) if !common.json => {
             common.talk.end_live();
@@ -243,10 +244,8 @@ impl<'a> Releasing<'a> {
             ),
         };
         let not_ours = self.target.rules().not_ours;
-        Error {
-            message: format!("{not_ours}{}", error.message),
-            ..error
-        }
+        let message = format!("{not_ours}{error}");
+        error.saying(message)
     }
 
     fn without_record(
@@ -409,7 +408,7 @@ fn find(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use beadlock::hold::Hold;
+    use beadlock::Hold;
     use beadlock_core::gate::Gate;
 
     #[test]

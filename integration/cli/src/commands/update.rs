@@ -2,6 +2,7 @@
 
 mod filter;
 
+use beadlock_claim::error::Problem;
 use std::{ffi::OsString, path::Path, time::Duration};
 
 use beadlock_base::{beside::Helpers, duration, escape::escaped_path};

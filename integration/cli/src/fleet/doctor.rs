@@ -1,6 +1,7 @@
 //! `beadlock doctor --fleet`: what the etcd of the fleet is like, and whether a fleet holds there.
 
 use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_claim::error::Problem;
 use beadlock_fleet::{Config, EtcdReport, Fleet, Kind, NodeReport, examine};
 use serde_json::{Value, json};
 
@@ -27,7 +28,7 @@ pub fn run(environment: &Environment, common: &Common) -> End {
         config(environment).and_then(|config| Ok((examine(&config).map_err(fleet_error)?, config)));
     let (report, config) = match examined {
         Ok(examined) => examined,
-        Err(error) => return conclude(common, Err((End::Code(error.exit.code()), error))),
+        Err(error) => return conclude(common, Err((End::Code(error.exit().code()), error))),
     };
     let rows = rows(&report, &config);
     let is_reached = report.nodes.iter().any(|node| node.answers.is_ok());

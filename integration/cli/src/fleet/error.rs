@@ -1,5 +1,6 @@
 //! What the library of the fleet says went wrong, as the contract has it.
 
+use beadlock_claim::error::Problem;
 use std::time::Duration;
 
 use beadlock_fleet::Kind;

@@ -15,6 +15,7 @@ pub mod right;
 mod wait;
 mod watch;
 
+use beadlock_claim::error::Problem;
 use std::{cell::OnceCell, ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
 use beadlock_base::{deadline::WorkDeadline, duration::shown};

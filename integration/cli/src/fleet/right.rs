@@ -1,11 +1,12 @@
 //! The right of `beadlock cycle` to run one cycle of a database that has joined a fleet.
 
+use beadlock_claim::error::Problem;
 use std::time::Duration;
 
 use beadlock_base::{deadline::WorkDeadline, duration::shown};
 use beadlock_core::{Cycle, Decision};
 use beadlock_core::{audit::Event, facts};
-use beadlock_fleet::{FleetAgent, Mark, Name, Refusal, Who, mark};
+use beadlock_fleet::{FleetAgent, Mark, Refusal, Who, mark};
 
 use super::watch::{FleetSession, FleetWatch};
 use super::{Joined, failed_to_watch};
@@ -89,10 +90,6 @@ impl HeldRight {
         cycle
             .gate()
             .is_some_and(|gate| matches!(mark::read(gate), Ok(Some(mark)) if mark == self.mark))
-    }
-
-    pub fn name(&self) -> &Name {
-        &self.mark.name
     }
 
     pub fn deadline(&self) -> WorkDeadline {

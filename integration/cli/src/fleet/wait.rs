@@ -1,5 +1,6 @@
 //! The wait for a claim in the fleet: for its etcd, for another claim, and for the agents' cycles.
 
+use beadlock_claim::error::Problem;
 use std::{fmt, time::Duration, time::Instant};
 
 use beadlock_base::{duration::shown, escape::escaped};

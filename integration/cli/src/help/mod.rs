@@ -13,6 +13,7 @@ mod groups;
 mod protocols;
 mod style;
 
+use beadlock_claim::error::Problem;
 use std::ffi::OsString;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StyledStr};

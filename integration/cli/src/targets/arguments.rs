@@ -1,5 +1,6 @@
 //! The options that mean something to one protocol, for each command that takes any.
 
+use beadlock_claim::error::Problem;
 use std::{ffi::OsString, path::Path};
 
 use beadlock_core::Options;

@@ -1,6 +1,7 @@
 //! `file:PATH` on a command line: its options, and what `beadlock write`, `beadlock update` and `beadlock append` share.
 //! Each of these is for a file alone.
 
+use beadlock_claim::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 use std::{fmt, path::PathBuf};
@@ -215,11 +216,10 @@ impl OneFile<'_> {
         let held = lock.age();
         let done = done.and_then(|done| match lock.still_held() {
             Ok(()) => Ok(done),
-            Err(error) => Err(Error {
-                message: format!("{done}, but {error}"),
-                ..error
+            Err(error) => {
+                let message = format!("{done}, but {error}");
+                Err(error.saying(message).into())
             }
-            .into()),
         });
         let (is_ours, record) = (!lock.is_nested(), record(&lock, &id));
         drop(lock);

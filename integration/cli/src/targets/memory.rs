@@ -1,5 +1,6 @@
 //! `memory:DIR` on a command line: its options, and the directory that a claim may make.
 
+use beadlock_claim::error::Problem;
 use std::time::Duration;
 
 use beadlock_base::{duration, escape::is_harmless};

@@ -8,6 +8,7 @@ pub mod lock;
 pub mod memory;
 pub mod tower;
 
+use beadlock_claim::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use beadlock::run::Lookup;
 use beadlock_base::beside::request_of;
+use beadlock_claim::remote::Lookup;
 use beadlock_testkit::{Ended, PATIENCE, Running, Scene, skip, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -1,7 +1,9 @@
 //! What `status` explains of a lock whose process is judged: what the process is now, and what to type next.
 
 mod facts;
-pub mod situation;
+mod situation;
+#[cfg(test)]
+mod tests;
 
 use beadlock_base::process::Liveness;
 use beadlock_base::{escape::escaped, namespace::Member, process};

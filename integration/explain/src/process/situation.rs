@@ -9,9 +9,12 @@ use beadlock_core::{Reason, Verdict};
 
 use beadlock_claim::protocol::process::TICK;
 
+/// What became of the process that holds a lock, as far as this machine can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Situation {
+    /// Its process lives on this machine.
     Alive,
+    /// Its process lives on this machine and belongs to another user.
     AliveOfAnotherUser,
     /// Its process has ended, and its parent has not asked how.
     Zombie,
@@ -20,36 +23,48 @@ pub enum Situation {
     /// This machine has booted since, and its PID is in use again. Proved: `--reap-proven-dead` takes it for dead;
     /// not on a file system that other machines may write.
     Rebooted {
+        /// Whether the boot alone proves that its process is gone.
         proved: bool,
     },
     /// Its process is gone: the next check removes it.
     Gone {
+        /// Whether this machine is known to have booted since the claim.
         rebooted: bool,
     },
+    /// The recorded PID does not fit in 32 bits: no process can have it.
     NoSuchPid,
+    /// The system gives no answer about the recorded PID.
     Unanswered,
     /// This machine, this boot, these PIDs; another name, or another machine id.
     Renamed(Here),
+    /// It was claimed in a container of this machine.
     Container(Inside),
     /// A container of this machine in which nobody lives now. Proved: the record has this host's name.
     ContainerGone {
+        /// Whether `--reap-proven-dead` takes its process for dead.
         proved: bool,
     },
     /// Another host. Same machine: this machine's id and another boot, so it was renamed, or is a copy.
     Remote {
+        /// Whether the record has this machine's id.
         same_machine: bool,
     },
+    /// It was claimed on another machine of this host's name.
     Namesake,
+    /// This machine has no host name to compare with the recorded one.
     Nameless,
 }
 
 /// What became of a process of this machine that the rule does not ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Here {
+    /// Its process lives.
     Lives,
     /// Its PID is another process now.
     Recycled,
+    /// Its process is gone, or a zombie.
     Gone,
+    /// The system gives no answer about its PID.
     Unknown,
 }
 
@@ -60,6 +75,7 @@ pub enum Inside {
     Process(i32),
     /// Only others of its container, one of which is this.
     Others(i32),
+    /// No process of its container is visible.
     Nothing,
 }
 
@@ -72,6 +88,7 @@ pub struct Asked<'a> {
     pub members: &'a [Member],
 }
 
+/// The situation of a lock whose verdict has this `reason`.
 pub fn of(reason: Reason, record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
     let proof = match beads::judge(record, facts, true) {
         Verdict::Stale(proof) => Some(proof),

@@ -3,6 +3,7 @@
 //! A log is read with its older files beside it, the oldest first: `FILE.3`, `FILE.2`, `FILE.1` as the agent numbers
 //! them, and `NAME-TIME.log` as the original daemon names them. An older file that is named itself is read alone.
 
+use beadlock_claim::error::Problem;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -21,6 +21,7 @@ impl LogTime {
     /// The length of `YYYY-MM-DD HH:MM:SS`.
     pub const STAMP: usize = 19;
 
+    /// The time by this machine's clock.
     pub fn now() -> Self {
         Self::of(facts::now().0)
     }
@@ -39,6 +40,7 @@ impl LogTime {
         civil(text.as_bytes().try_into().ok()?, b'-').map(Self::utc)
     }
 
+    /// Parses a time with its offset from UTC, as RFC 3339 has it; `None`: the text is no such time.
     pub fn parse(text: &str) -> Option<Self> {
         let timestamp: Timestamp = text.parse().ok()?;
         Some(Self(timestamp.as_millisecond()))
@@ -49,15 +51,15 @@ impl LogTime {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    pub fn is_same_day(self, other: Self) -> bool {
+    pub(crate) fn is_same_day(self, other: Self) -> bool {
         self.civil().date() == other.civil().date()
     }
 
-    pub fn civil(self) -> DateTime {
+    pub(crate) fn civil(self) -> DateTime {
         EPOCH.saturating_add(SignedDuration::from_millis(self.0))
     }
 
-    pub fn rfc3339(self) -> String {
+    pub(crate) fn rfc3339(self) -> String {
         format!("{}Z", self.civil())
     }
 }
@@ -92,7 +94,7 @@ impl Serialize for LogTime {
 
 /// How a time without a zone is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogZone {
+pub(crate) enum LogZone {
     /// The agent writes UTC.
     Utc,
     /// The original daemon writes the local time of its machine.
@@ -101,7 +103,7 @@ pub enum LogZone {
 
 /// Reads the times of lines. A local time is taken as this machine's, or as `$TZ` says.
 #[derive(Debug)]
-pub struct LogClock {
+pub(crate) struct LogClock {
     local: TimeZone,
     /// The last time that was read: most lines share their second with the line before.
     last: Option<([u8; STAMP], LogZone, LogTime)>,

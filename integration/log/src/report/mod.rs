@@ -81,7 +81,7 @@ pub const STATES: [(&str, &str); 17] = [
 /// What the log says about a database at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogAnswer {
-    /// A word of [`STATES`].
+    /// A word of `STATES`.
     pub state: &'static str,
     /// `None`: the log cannot say.
     pub syncing: Option<bool>,
@@ -93,12 +93,14 @@ pub struct LogAnswer {
     pub duration: Option<Duration>,
     /// The log speaks for the time up to here.
     pub as_of: Option<LogTime>,
-    /// What the message begins with, where that is a heading of [`STATES`]; else empty.
+    /// What the message begins with, where that is a heading of `STATES`; else empty.
     pub verdict: &'static str,
+    /// The answer in one line for people.
     pub message: String,
     /// The message without what every row of a table has in columns of its own.
     pub because: String,
-    pub more: Vec<String>,
+    pub(crate) more: Vec<String>,
+    /// The commands to type; there may be none.
     pub next: Vec<NextCommand>,
     /// The time without a line, where that is too long.
     pub silent: Option<Duration>,
@@ -163,7 +165,7 @@ impl LogAnswer {
     }
 
     /// Its place in [`STATES`]; a cycle that has not ended in time counts as silence.
-    pub fn rank(&self) -> usize {
+    pub(crate) fn rank(&self) -> usize {
         let state = if self.state == "in_cycle" && self.syncing.is_none() {
             "silent"
         } else {
@@ -175,7 +177,7 @@ impl LogAnswer {
             .unwrap_or(0)
     }
 
-    pub fn is_trouble(&self) -> bool {
+    pub(crate) fn is_trouble(&self) -> bool {
         self.syncing != Some(true) && self.state != "started"
     }
 }

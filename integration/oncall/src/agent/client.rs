@@ -1,5 +1,6 @@
 //! One GET, bounded in time and size. HTTP/1.0 with the connection's end as the body's: nothing to decode.
 
+use beadlock_claim::error::Problem;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

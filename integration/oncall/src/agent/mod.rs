@@ -1,8 +1,8 @@
 //! `beadlock status --agent ADDR`: what a running agent says of its databases (docs/design.md#looking).
 
-pub mod client;
-pub mod ending;
-pub mod report;
+pub(crate) mod client;
+pub(crate) mod ending;
+pub(crate) mod report;
 pub mod watch;
 
 use std::time::Duration;
@@ -21,7 +21,7 @@ use self::report::AgentStatus;
 
 /// Asks the agent that listens at this address, and prints what it says: a table, or the envelope with its own JSON.
 ///
-/// With `has_exit_code` the code says how the databases fare ([`AgentStatus::exit`]); no answer is 5.
+/// With `has_exit_code` the code says how the databases fare (`AgentStatus::exit`); no answer is 5.
 pub fn run(address: &Address, has_exit_code: bool, common: &Common) -> End {
     match look(address, client::PATIENCE) {
         Ok((status, said)) => {
@@ -50,7 +50,10 @@ pub fn run(address: &Address, has_exit_code: bool, common: &Common) -> End {
 ///
 /// # Errors
 /// When none answers there.
-pub fn look(address: &Address, patience: Duration) -> Result<(AgentStatus, Value), NoAnswer> {
+pub(crate) fn look(
+    address: &Address,
+    patience: Duration,
+) -> Result<(AgentStatus, Value), NoAnswer> {
     let body = client::get(address, "/status", patience)?;
     let no_agent = |why: serde_json::Error| {
         let message = format!(

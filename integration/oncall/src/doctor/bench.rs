@@ -5,6 +5,7 @@
     reason = "it removes the files and directories that it has made, by their own names"
 )]
 
+use beadlock_claim::error::Problem;
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

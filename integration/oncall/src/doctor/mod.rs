@@ -26,6 +26,7 @@ mod results;
 pub mod second;
 mod table;
 
+use beadlock_claim::error::Problem;
 use std::ffi::OsString;
 
 use beadlock_base::{beside::Helpers, error::system_words, escape::escaped_path};
@@ -46,8 +47,11 @@ use guarantee::{Guarantee, Holds, cannot_lock, guarantees};
 use results::{TrialResult, TrialResults};
 use table::{NOT_KNOWN, TRIALS};
 
+/// The colour of what is all right, as [`Talk::painted_data`] has it.
 pub const GREEN: &str = "32";
+/// The colour of what is limited, or not known.
 pub const YELLOW: &str = "33";
+/// The colour of what is missing.
 pub const RED: &str = "31";
 
 /// `beadlock doctor [DIR]`
@@ -66,7 +70,7 @@ pub fn run(typed: &Doctor, helpers: Helpers, environment: &Environment, common: 
         });
     let (directory, mut signals) = match examined {
         Ok(examined) => examined,
-        Err(error) => return conclude(common, Err((End::Code(error.exit.code()), error))),
+        Err(error) => return conclude(common, Err((End::Code(error.exit().code()), error))),
     };
     let cwd = environment.of_database().cwd;
     let search_path = environment.get("PATH").unwrap_or_default();

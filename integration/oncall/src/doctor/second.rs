@@ -26,11 +26,11 @@ use beadlock_base::poll::wait_for;
 use beadlock_claim::words::of_no_process;
 
 /// How long a reply may take.
-pub const LIMIT: Duration = Duration::from_secs(2);
+pub(crate) const LIMIT: Duration = Duration::from_secs(2);
 
 /// What the second process is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SecondRequest {
+pub(crate) enum SecondRequest {
     /// Try to take the flock on the gate.
     TryFlock,
     /// Take the flock, blocked for as long as it takes; `Begun` comes first.
@@ -46,7 +46,7 @@ pub enum SecondRequest {
 
 /// What it replies, unless the system refused: then it replies with the number of the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SecondReply {
+pub(crate) enum SecondReply {
     Done,
     /// Another process has it, or has made it.
     Busy,
@@ -56,7 +56,7 @@ pub enum SecondReply {
 
 /// A second process, as the first one has it; dropped, it is killed.
 #[derive(Debug)]
-pub struct SecondProcess {
+pub(crate) struct SecondProcess {
     child: Child,
     replies: BufReader<ChildStdout>,
 }

@@ -15,6 +15,7 @@ use beadlock_claim::{error::Error, target::Target};
 
 pub use beadlock_claim::protocol::tower::lock_dir::{is_root_of_names, of_names};
 
+/// The lock of a database, or its side file, is called so.
 pub fn is_lock_of_database(name: &OsStr) -> bool {
     is_one_of(&Names::BEADS, name)
 }
@@ -43,7 +44,7 @@ pub fn may_be_lock_at_path(name: &OsStr) -> bool {
 }
 
 /// The lock in `dir`: by the database's name where that leads there, else by the lock file's own.
-pub fn in_database(
+pub(crate) fn in_database(
     dir: &Path,
     typed: &Path,
     around: &database::Environment,
@@ -61,12 +62,13 @@ pub fn in_database(
     }
 }
 
+/// The lock of the directory that is typed so.
 pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Target, Error> {
     Ok(memory::target(typed, &around.cwd)?)
 }
 
 /// The lock that was meant by `found`: where it is a plain directory, and a lock of the directory lies there, that one.
-pub fn meant(found: Target, around: &database::Environment) -> Target {
+pub(crate) fn meant(found: Target, around: &database::Environment) -> Target {
     let lies_there = |own: &Target| own.is_its_lock(&look(&own.place, &Options::default()));
     let own = found
         .rules()

@@ -10,6 +10,7 @@ pub mod listing;
 mod table;
 mod walk;
 
+use beadlock_claim::error::Problem;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -1,6 +1,7 @@
 //! `beadlock status`: the holder, since when, valid or not and why, what to type next. Never changes anything
 //! (docs/design.md#looking).
 
+use beadlock_claim::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 
@@ -30,6 +31,7 @@ use self::sync::SyncSight;
 /// What to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusScope {
+    /// The lock alone.
     Lock,
     /// Of a database its sync, too.
     LockAndSync,

@@ -15,6 +15,7 @@ mod screen;
 mod source;
 mod view;
 
+use beadlock_claim::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -64,7 +65,7 @@ pub struct TopArgs {
 pub fn run(typed: &TopArgs, fleet: LookAtFleet, environment: &Environment, common: &Common) -> End {
     match shown(typed, fleet, environment, common) {
         Ok(()) => End::Code(Exit::Done.code()),
-        Err(error) => conclude(common, Err((End::Code(error.exit.code()), error))),
+        Err(error) => conclude(common, Err((End::Code(error.exit().code()), error))),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the claims of a session are together: for a report, for the command's environment, and to be watched.
 
+use beadlock_claim::error::Problem;
 use std::time::Duration;
 use std::{ffi::CString, ffi::OsStr, ffi::OsString, os::unix::ffi::OsStringExt};
 
@@ -87,10 +88,10 @@ pub fn none_is_claimed(error: Error, target: &Target, count: usize, spent: Durat
         ),
     };
     let message = format!(
-        "{}: {}; none of the {count} targets is claimed{waited}",
-        target.given, error.message
+        "{}: {error}; none of the {count} targets is claimed{waited}",
+        target.given
     );
-    Error { message, ..error }
+    error.saying(message)
 }
 
 pub fn guards<'g>(claims: &'g Claims<'_>) -> Vec<(usize, Guard<'g>)> {

@@ -4,13 +4,21 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The packages, and the folder of each.
-const PACKAGES: [(&str, &str); 11] = [
+const PACKAGES: [(&str, &str); 19] = [
     ("beadlock-base", "checker/base"),
     ("beadlock-checker", "checker"),
     ("beadlock-core", "checker/core"),
     ("beadlock-supervise", "checker/supervise"),
     ("beadlock-records", "checker/records"),
     ("beadlock", "integration"),
+    ("beadlock-claim", "integration/claim"),
+    ("beadlock-cli", "integration/cli"),
+    ("beadlock-console", "integration/console"),
+    ("beadlock-explain", "integration/explain"),
+    ("beadlock-files", "integration/files"),
+    ("beadlock-log", "integration/log"),
+    ("beadlock-oncall", "integration/oncall"),
+    ("beadlock-session", "integration/session"),
     ("beadlock-agent", "agent"),
     ("beadlock-fleet", "integration/fleet"),
     ("beadlock-git", "agent/git"),

@@ -174,11 +174,11 @@ mod tests {
             ),
             ("checker/tests/tower.rs", test("stolen")),
             (
-                "integration/tests/tower/main.rs",
+                "integration/cli/tests/tower/main.rs",
                 "#[cfg(test)]\nmod hold;\n".to_owned(),
             ),
             (
-                "integration/tests/tower/hold.rs",
+                "integration/cli/tests/tower/hold.rs",
                 format!("#[ignore]\n{}{}", test("later"), test("now")),
             ),
             (
@@ -231,7 +231,7 @@ mod tests {
             "beadlock-core lib dialect::tower::judge::tests::fresh",
             "beadlock-core lib dialect::tower::name::tests::short",
             "beadlock-checker tests/tower stolen",
-            "beadlock tests/tower hold::now",
+            "beadlock-cli tests/tower hold::now",
             "beadlock-tests tests/conformance tower::stale",
             "integration/shell/a.bats: a b",
             "integration/python/tests/test_a.py: test_a",
@@ -257,10 +257,10 @@ mod tests {
                 "beadlock-checker tests/tower stole",
                 "no test stole that runs in checker/tests/tower.rs",
             ),
-            ("beadlock tests/tower hold::later", "no test later"),
+            ("beadlock-cli tests/tower hold::later", "no test later"),
             (
-                "beadlock tests/hold now",
-                "there is no integration/tests/hold/main.rs",
+                "beadlock-cli tests/hold now",
+                "there is no integration/cli/tests/hold/main.rs",
             ),
             (
                 "beadlock-tests tests/conformance tower::fresh",

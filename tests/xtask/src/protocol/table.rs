@@ -151,7 +151,7 @@ mod tests {
 
     const GOOD: &str = "# Locks\n\n<!-- protocol-check: at least 2 rows -->\n\n\
         | id | section | says | requirement | tests |\n|---|---|---|---|---|\n\
-        | A1 | 2.2 | MUST NOT | no `x`, no \\| | `beadlock tests/tower names::none` |\n\
+        | A1 | 2.2 | MUST NOT | no `x`, no \\| | `beadlock-cli tests/tower names::none` |\n\
         | A2 | 3 | states | the rest | `beadlock-checker lib a::tests::b`, `integration/shell/tests/a.bats: a b` |\n\n\
         | field | type |\n|---|---|\n| A1 | another table |\n";
 
@@ -181,22 +181,22 @@ mod tests {
     fn every_mutant_is_found() {
         let mutants = [
             (
-                "`beadlock tests/tower names::none`",
+                "`beadlock-cli tests/tower names::none`",
                 "",
                 "names no test: | A1",
             ),
             (
-                "`beadlock tests/tower names::none`",
-                "beadlock tests/tower names::none",
+                "`beadlock-cli tests/tower names::none`",
+                "beadlock-cli tests/tower names::none",
                 "names no test",
             ),
             (
-                "`beadlock tests/tower names::none`",
+                "`beadlock-cli tests/tower names::none`",
                 "``",
                 "\"\" is no test",
             ),
             (
-                "`beadlock tests/tower names::none`",
+                "`beadlock-cli tests/tower names::none`",
                 "`names::none`",
                 "\"names::none\" is no test",
             ),

@@ -1,5 +1,6 @@
 //! `[beads:]DIR`: a beads database. Sync daemons run cycles on it; its lock is valid for as long as its process lives.
 
+use crate::error::Problem;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -23,7 +24,7 @@ pub const RULES: ProtocolRules = ProtocolRules {
 };
 
 #[derive(Debug)]
-pub struct Beads;
+pub(crate) struct Beads;
 
 impl Protocol for Beads {
     fn is_held_by(&self, look: &Look, pid: i32) -> bool {
@@ -66,6 +67,7 @@ impl Folder for Beads {
     }
 }
 
+/// The target of this database: its lock lies in the directory that a redirect leads to.
 pub fn target(database: Database) -> Target {
     let Database {
         dir, given, named, ..
@@ -108,6 +110,7 @@ fn is_plain(path: &Path) -> bool {
 /// What becomes of a directory that does not look like a database.
 #[derive(Debug, Clone, Copy)]
 pub enum Acceptance<'a> {
+    /// It is taken for one, and nothing is said.
     Any,
     /// A claim or a cycle refuses it, unless an option insists.
     ToClaim(Directories, Suggest),
@@ -116,7 +119,7 @@ pub enum Acceptance<'a> {
 }
 
 impl Acceptance<'_> {
-    pub fn of(
+    pub(crate) fn of(
         self,
         database: Database,
         around: &database::Environment,
@@ -133,11 +136,12 @@ impl Acceptance<'_> {
         }
     }
 
-    pub fn insists(self) -> bool {
+    pub(crate) fn insists(self) -> bool {
         matches!(self, Self::ToClaim(Directories::Any, _))
     }
 }
 
+/// The error, with exit 2, of `--any-directory` for a target that is no directory of a database; `given` names it.
 pub fn any_directory_is_for_databases(given: &str) -> Error {
     Error::usage(format!(
         "--any-directory is for the directory of a database, and the target is {given}"

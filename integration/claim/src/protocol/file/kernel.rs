@@ -1,6 +1,7 @@
 //! The lock of a file as the claim engine asks for it: how it is taken, awaited and ended, and what is said and written
 //! down of that.
 
+use crate::error::Problem;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fs};
@@ -162,6 +163,7 @@ impl WithoutRecord for File {
     }
 }
 
+#[doc(hidden)]
 impl KernelLock for FileLock {
     fn id(&self) -> String {
         Self::id(self).to_string()
@@ -247,6 +249,7 @@ pub fn note(target: &FileTarget, observer: &dyn Observer) {
     }
 }
 
+/// Writes down that the wait for the lock ran out; nothing where it was stopped by anything else.
 pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
     if let Stopped::Failed(error) = stopped
         && error.exit == Exit::FileHeld
@@ -257,6 +260,7 @@ pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
     }
 }
 
+/// What the audit trail has in place of a record: the claim's `id`, and how `lock` is locked.
 pub fn record(lock: &FileLock, id: &str) -> Value {
     record_of(id, lock.mode())
 }

@@ -351,7 +351,7 @@ pub struct Locking {
 }
 
 impl Locking {
-    pub fn of(path: &Path) -> Self {
+    pub(crate) fn of(path: &Path) -> Self {
         Self {
             target: FileTarget::of(path),
             mode: Mode::Exclusive,

@@ -15,6 +15,7 @@ mod target;
 mod turn;
 mod watch;
 
+use crate::error::Problem;
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
@@ -44,6 +45,7 @@ pub const RULES: ProtocolRules = ProtocolRules {
     ..ProtocolRules::of("files (file:PATH)")
 };
 
+/// The protocol of files that an flock locks.
 #[derive(Debug)]
 pub struct File;
 
@@ -73,21 +75,21 @@ impl Folder for File {
     }
 }
 
-pub fn lock_file(target: &Target) -> PathBuf {
+pub(crate) fn lock_file(target: &Target) -> PathBuf {
     FileTarget::of_target(target).lock().to_owned()
 }
 
-pub fn own_files(target: &Target) -> Vec<PathBuf> {
+pub(crate) fn own_files(target: &Target) -> Vec<PathBuf> {
     let target = FileTarget::of_target(target);
     vec![target.lock().to_owned(), target.file().to_owned()]
 }
 
-pub fn timed_out(waited: &WaitOver<'_>) -> String {
+pub(crate) fn timed_out(waited: &WaitOver<'_>) -> String {
     refused::timed_out(&FileTarget::of_target(waited.target), waited.wait).to_string()
 }
 
 impl FileTarget {
-    pub fn of_target(target: &Target) -> Self {
+    pub(crate) fn of_target(target: &Target) -> Self {
         let file = target
             .exported
             .as_bytes()
@@ -98,6 +100,7 @@ impl FileTarget {
         Self::of_paths(file, target.typed.clone())
     }
 
+    /// The same as a target of any protocol.
     pub fn to_target(&self) -> Target {
         let name = self.lock().file_name().unwrap_or_default();
         // Its lock file has no record, and is never read as one.

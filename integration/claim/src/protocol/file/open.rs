@@ -1,5 +1,6 @@
 //! The lock file, open, and the flock on it.
 
+use crate::error::Problem;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fs::File, io, path::Path, thread::sleep, time::Duration};
 
@@ -24,6 +25,7 @@ const LONGEST_NAME: usize = 255;
 /// Device and number: which file it is, for as long as it is open.
 pub type Inode = (u64, u64);
 
+/// A lock file, open: for writing where that is allowed, and never written.
 #[derive(Debug)]
 pub struct LockFile {
     file: File,
@@ -32,6 +34,8 @@ pub struct LockFile {
 }
 
 impl LockFile {
+    /// Opens the lock file; makes it, empty, where it does not exist. Fails with [`Code::LockFailed`] where it cannot
+    /// be opened or made, and with [`Code::NoTarget`] where its directory does not exist.
     pub fn open(target: &FileTarget) -> Result<Self, Error> {
         Self::open_or(target, true)
             .and_then(|found| found.ok_or_else(|| failed(target, &Errno::ENOENT.into())))
@@ -99,6 +103,7 @@ impl LockFile {
         })
     }
 
+    /// Which file is open, whatever has its name by now.
     pub fn inode(&self) -> Inode {
         self.inode
     }
@@ -113,8 +118,8 @@ impl LockFile {
         named_inode(target) == Some(self.inode)
     }
 
-    /// Takes the flock; it is let go with the answer. `None`: it is busy.
-    pub fn flock(self, mode: Mode, patience: Patience) -> io::Result<Result<Flocked, Self>> {
+    /// Takes the flock; it is let go with the answer. The inner `Err` gives the file back: the flock is busy.
+    pub(crate) fn flock(self, mode: Mode, patience: Patience) -> io::Result<Result<Flocked, Self>> {
         let how = match (mode, patience) {
             (Mode::Exclusive, Patience::Try) => Flock::Try,
             (Mode::Exclusive, Patience::Blocked) => Flock::Wait,
@@ -137,7 +142,7 @@ impl AsFd for LockFile {
 
 /// Whether the kernel is to be waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub(crate) enum Patience {
     Try,
     /// For as long as it takes: for a thread of its own.
     Blocked,
@@ -154,7 +159,7 @@ pub fn named_inode(target: &FileTarget) -> Option<Inode> {
 /// fork it is closed alone.
 #[derive(Debug)]
 #[must_use = "dropping it lets the lock go at once"]
-pub struct Flocked {
+pub(crate) struct Flocked {
     file: LockFile,
     process: u32,
 }
@@ -207,7 +212,7 @@ fn errno(error: &io::Error) -> Errno {
         .map_or(Errno::UnknownErrno, Errno::from_raw)
 }
 
-pub fn failed(target: &FileTarget, error: &io::Error) -> Error {
+pub(crate) fn failed(target: &FileTarget, error: &io::Error) -> Error {
     match errno(error) {
         Errno::ELOOP => no_regular_file(target, "a symbolic link"),
         Errno::EISDIR => no_regular_file(target, "a directory"),

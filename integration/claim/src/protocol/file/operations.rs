@@ -1,5 +1,6 @@
 //! From Rust: one operation on a file under its lock, and several under one.
 
+use crate::error::Problem;
 use std::{io::Read, path::Path};
 
 use beadlock_base::escape::{escaped, escaped_path};
@@ -111,6 +112,7 @@ fn under_lock<T>(
     Ok(done)
 }
 
+#[doc(hidden)]
 impl WriteLock for FileLock {
     fn guards(&self, entry: &Entry) -> Result<(), files::Error> {
         let LockId { device, inode, .. } = self.id();
@@ -147,8 +149,8 @@ impl FileLock {
     /// check it.
     ///
     /// # Errors
-    /// When the content is not what it has to be; what the system said; [`Code::LockLost`](crate::error::failure::Code::LockLost) when
-    /// the lock is gone, [`Code::Usage`](crate::error::failure::Code::Usage) when it is a shared one. The file is as it was then.
+    /// When the content is not what it has to be; what the system said; [`Code::LockLost`] when the lock is gone,
+    /// [`Code::Usage`] when it is a shared one. The file is as it was then.
     pub fn write_with(&self, from: impl Read, rules: &Rules) -> Result<Written, Error> {
         let entry = Entry::open(self.path())?;
         self.in_turn(|| Ok(write::write(&entry, self, from, rules)?))
@@ -175,6 +177,7 @@ impl FileLock {
     }
 
     /// One operation under a lock that was taken for it. Under a hold others may be at work too.
+    #[doc(hidden)]
     pub fn alone<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         if self.is_nested() {
             self.in_turn(work)

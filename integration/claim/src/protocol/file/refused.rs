@@ -1,5 +1,6 @@
 //! The words of a lock that was not obtained: the document's, for how long, who has it, and what to do.
 
+use crate::error::Problem;
 use std::fmt;
 
 use beadlock_base::escape::escaped_path;
@@ -47,7 +48,7 @@ pub fn names(holders: &[GateHolder]) -> String {
     }
 }
 
-pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
+pub(crate) fn timed_out(target: &FileTarget, wait: Wait) -> Error {
     let (name, seen) = (target.shown(), holders(target));
     let (said, then) = match wait {
         Wait::No => (file::held(&name), "it was not waited for (--wait DUR does)"),
@@ -80,13 +81,13 @@ pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
         .retry_on_a_lock_of(None)
 }
 
-pub fn twice(target: &FileTarget) -> Error {
+pub(crate) fn twice(target: &FileTarget) -> Error {
     let words = "is locked by this process already, or waited for by another of its threads: a second lock of it would \
                  wait for the first; use that one, or release it first";
     for_itself(target, std::process::id().cast_signed(), words)
 }
 
-pub fn only_shared(target: &FileTarget, outer: i32) -> Error {
+pub(crate) fn only_shared(target: &FileTarget, outer: i32) -> Error {
     let words = format!(
         "is held by the hold that this runs in (PID {outer}), but shared with others: an exclusive lock would wait for \
          itself; leave out --shared there, or do this outside of it"
@@ -94,7 +95,7 @@ pub fn only_shared(target: &FileTarget, outer: i32) -> Error {
     for_itself(target, outer, &words)
 }
 
-pub fn inside_update(target: &FileTarget, update: i32) -> Error {
+pub(crate) fn inside_update(target: &FileTarget, update: i32) -> Error {
     let words = format!(
         "is being updated by the beadlock update that this runs in (PID {update}): a lock of it would wait for itself; \
          what the filter prints becomes the file, so print it there, or do this after the update"

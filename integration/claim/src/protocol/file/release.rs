@@ -1,5 +1,6 @@
 //! `beadlock release file:PATH`: ends the keeper that `acquire` has left, and with it the lock.
 
+use crate::error::Problem;
 use std::{os::fd::AsFd, time::Duration};
 
 use beadlock_base::process::Stat;

@@ -1,5 +1,6 @@
 //! From a path to the file that is meant, and its lock file.
 
+use crate::error::Problem;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -69,12 +70,12 @@ impl FileTarget {
         Some(Self(Arc::new(Paths { named, file, lock })))
     }
 
-    pub fn of_paths(file: PathBuf, named: PathBuf) -> Self {
+    pub(crate) fn of_paths(file: PathBuf, named: PathBuf) -> Self {
         let lock = CString::new(lock_of(&file).into_os_string().into_vec()).unwrap_or_default();
         Self(Arc::new(Paths { named, file, lock }))
     }
 
-    pub fn named(&self) -> &Path {
+    pub(crate) fn named(&self) -> &Path {
         &self.0.named
     }
 
@@ -88,19 +89,20 @@ impl FileTarget {
         Ok(Self::exact(dir.join(name), self.named().to_owned()).unwrap_or(self))
     }
 
+    /// The file itself: absolute, and no symbolic link. It need not exist.
     pub fn file(&self) -> &Path {
         &self.0.file
     }
 
-    pub fn lock(&self) -> &Path {
+    pub(crate) fn lock(&self) -> &Path {
         Path::new(OsStr::from_bytes(self.0.lock.as_bytes()))
     }
 
-    pub fn lock_name(&self) -> &CStr {
+    pub(crate) fn lock_name(&self) -> &CStr {
         &self.0.lock
     }
 
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         self.file().parent().unwrap_or(Path::new("/"))
     }
 
@@ -114,7 +116,7 @@ impl FileTarget {
         format!("file:{}", self.shown())
     }
 
-    pub fn part(&self) -> Part<'static> {
+    pub(crate) fn part(&self) -> Part<'static> {
         Part::Words(vec![prefixed("file:", self.named())])
     }
 }

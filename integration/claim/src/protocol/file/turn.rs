@@ -1,6 +1,7 @@
 //! Several who work under one lock, one after the other: nested processes and threads. It is a lock on the bytes of the
 //! lock file (`F_OFD_SETLK`), which is independent of the flock.
 
+use crate::error::Problem;
 use std::{io, sync::MutexGuard, time::Duration};
 
 use beadlock_base::sys::{Flock, process_id, range_lock};
@@ -15,8 +16,8 @@ use crate::loss::Loss;
 #[must_use = "dropping it gives the turn to the next at once"]
 pub struct Turn<'l> {
     /// First: the next thread of this process finds it gone.
-    pub _file: Option<InTurn>,
-    pub _thread: MutexGuard<'l, ()>,
+    pub(super) _file: Option<InTurn>,
+    pub(super) _thread: MutexGuard<'l, ()>,
 }
 
 /// The bytes of a lock file, locked. Dropped in a fork, it is closed alone.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::{lock::FileLock, nested, open::named_inode};
 use crate::loss::{Loss, Sight, Watched};
 
+#[doc(hidden)]
 impl Watched for FileLock {
     fn look(&self) -> Sight {
         match named_inode(self.target()) {

@@ -25,7 +25,7 @@ pub const RULES: ProtocolRules = ProtocolRules {
 };
 
 #[derive(Debug)]
-pub struct LockAtPath;
+pub(crate) struct LockAtPath;
 
 impl Protocol for LockAtPath {
     fn is_held_by(&self, look: &Look, pid: i32) -> bool {
@@ -50,6 +50,7 @@ impl Folder for LockAtPath {
     }
 }
 
+/// The lock file at `path`, relative to `cwd`; nothing need be there, but for its directory.
 pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
     Ok(Target::at_path(
         Scheme::Lock,
@@ -58,7 +59,7 @@ pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
     ))
 }
 
-pub fn not_a_lock(look: &Look, target: &Target) -> Option<NotALock> {
+pub(crate) fn not_a_lock(look: &Look, target: &Target) -> Option<NotALock> {
     let is_large = || {
         look.on_disk
             .is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE)
@@ -78,7 +79,7 @@ pub fn not_a_lock(look: &Look, target: &Target) -> Option<NotALock> {
     Some(NotALock { words, meant })
 }
 
-pub fn why_empty(look: &Look) -> Option<&'static str> {
+pub(crate) fn why_empty(look: &Look) -> Option<&'static str> {
     let why = "flock(1) leaves such files, and so do tools that lock by creating a file";
     (look.content == Some(Content::Empty)).then_some(why)
 }
@@ -88,7 +89,7 @@ pub fn may_be_data(look: &Look) -> bool {
     !matches!(look.content, Some(Content::Empty | Content::Record))
 }
 
-pub fn timed_out(waited: &WaitOver<'_>) -> String {
+pub(crate) fn timed_out(waited: &WaitOver<'_>) -> String {
     let WaitOver {
         record,
         age,

@@ -2,6 +2,7 @@
 
 pub mod status;
 
+use crate::error::Problem;
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, fs, time::Duration};
 
@@ -43,7 +44,7 @@ pub const RULES: ProtocolRules = ProtocolRules {
 };
 
 #[derive(Debug)]
-pub struct Memory;
+pub(crate) struct Memory;
 
 impl Protocol for Memory {
     fn absolute(&self, target: &Target) -> OsString {
@@ -143,21 +144,21 @@ pub fn of_same_process(target: &Target, pid: i32, options: &Options) -> Option<S
         .filter(|_| is_here && record.pid == Some(pid.into()))
 }
 
-pub fn is_its_lock(look: &Look) -> bool {
+pub(crate) fn is_its_lock(look: &Look) -> bool {
     look.record
         .as_ref()
         .and_then(Record::as_memory)
         .is_some_and(memory::Record::is_typical)
 }
 
-pub fn timed_out(waited: &WaitOver<'_>) -> String {
+pub(crate) fn timed_out(waited: &WaitOver<'_>) -> String {
     let record = waited.record.as_memory();
     record
         .map(|record| memory::timed_out(record, waited.wait.limit()))
         .unwrap_or_default()
 }
 
-pub fn holder(record: &Record, command: Option<&str>) -> String {
+pub(crate) fn holder(record: &Record, command: Option<&str>) -> String {
     let Some(memory) = record.as_memory() else {
         return String::new();
     };
@@ -176,11 +177,11 @@ pub fn holder(record: &Record, command: Option<&str>) -> String {
     format!("session {name} for operation {operation} ({pid}{command}{host})")
 }
 
-pub fn removed(removed: &Removed) -> Option<String> {
+pub(crate) fn removed(removed: &Removed) -> Option<String> {
     Some(removed.breaking()).filter(|words| !words.is_empty())
 }
 
-pub fn broken(record: &Record) -> Option<String> {
+pub(crate) fn broken(record: &Record) -> Option<String> {
     let pid = record
         .as_memory()?
         .pid
@@ -188,7 +189,7 @@ pub fn broken(record: &Record) -> Option<String> {
     Some(format!("Broke lock held by PID {pid}"))
 }
 
-pub fn not_released(target: &Target, record: &Record, error: &Error) -> String {
+pub(crate) fn not_released(target: &Target, record: &Record, error: &Error) -> String {
     let parts = [
         target.part(),
         Part::Value("--id", record.id().unwrap_or_default().as_ref()),

@@ -1,5 +1,6 @@
 //! The status of the lock of a directory as its document has it, key by key.
 
+use crate::error::Problem;
 use beadlock_base::escape::escaped_path;
 use beadlock_core::dialect::memory::{self, Limits, Record};
 use beadlock_core::look::{Look, look};

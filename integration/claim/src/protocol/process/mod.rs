@@ -1,8 +1,5 @@
 //! What protocols share whose locks name a process: a lock that is valid for as long as its process lives.
 
-#[cfg(test)]
-mod tests;
-
 use beadlock_core::Verdict;
 use beadlock_core::dialect::beads;
 use beadlock_core::{facts::Facts, look::Look};

@@ -29,7 +29,7 @@ pub fn default_file(lock_dir: &Path) -> PathBuf {
 }
 
 #[derive(Debug)]
-pub struct TowerAudit<'a> {
+pub(crate) struct TowerAudit<'a> {
     lines: Option<Lines>,
     observer: &'a dyn Observer,
     request_id: String,

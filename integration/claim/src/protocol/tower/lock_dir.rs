@@ -1,6 +1,7 @@
 //! The directory that named locks lie in: where it is, who may write it, that it is made for one user alone, and its
 //! locks.
 
+use crate::error::Problem;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};

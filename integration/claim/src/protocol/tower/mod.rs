@@ -4,6 +4,7 @@
 pub mod audit;
 pub mod lock_dir;
 
+use crate::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{os::unix::ffi::OsStrExt, time::Duration};
@@ -43,7 +44,7 @@ pub const RULES: ProtocolRules = ProtocolRules {
 };
 
 #[derive(Debug)]
-pub struct Tower;
+pub(crate) struct Tower;
 
 impl Protocol for Tower {
     fn part(&self, target: &Target) -> Part<'static> {
@@ -139,6 +140,7 @@ pub fn in_environment(name: &LockName, environment: &Environment) -> Target {
     )
 }
 
+/// The name of the named lock `target`; `None`: its file is not called `NAME.lock`.
 pub fn name_of(target: &Target) -> Option<LockName> {
     let path = target.path();
     let name = path.file_name()?.to_str()?.strip_suffix(".lock")?;
@@ -163,11 +165,11 @@ pub fn make_directory(
     Ok((is_made && is_named).then(|| dir.to_owned()))
 }
 
-pub fn not_in(target: &Target) -> Option<&'static str> {
+pub(crate) fn not_in(target: &Target) -> Option<&'static str> {
     (!lock_dir::is_the_documents(target.dir())).then_some(tower::DEFAULT_DIR)
 }
 
-pub fn exported_besides(
+pub(crate) fn exported_besides(
     target: &Target,
     environment: &Environment,
 ) -> Option<(&'static str, PathBuf)> {
@@ -178,11 +180,11 @@ pub fn exported_besides(
     (!is_everybodys).then(|| (LOCK_DIR, target.dir().to_owned()))
 }
 
-pub fn name_of_claim(id: &str, target: &Target) -> String {
+pub(crate) fn name_of_claim(id: &str, target: &Target) -> String {
     name_of(target).map_or_else(|| id.to_owned(), |name| format!("{id}@{name}"))
 }
 
-pub fn timed_out(waited: &WaitOver<'_>) -> String {
+pub(crate) fn timed_out(waited: &WaitOver<'_>) -> String {
     let WaitOver {
         path,
         holder,
@@ -216,7 +218,7 @@ pub fn timed_out(waited: &WaitOver<'_>) -> String {
     )
 }
 
-pub fn not_released(target: &Target, record: &Record, error: &Error) -> String {
+pub(crate) fn not_released(target: &Target, record: &Record, error: &Error) -> String {
     let ttl = record.as_tower().map_or(0, |record| record.ttl_seconds);
     let parts = [
         target.part(),
@@ -230,7 +232,7 @@ pub fn not_released(target: &Target, record: &Record, error: &Error) -> String {
     )
 }
 
-pub fn silence(look: &Look) -> Option<Duration> {
+pub(crate) fn silence(look: &Look) -> Option<Duration> {
     let beat = look.record.as_ref()?.as_tower()?.last_heartbeat_at;
     Some(words::age_of_time(beat, look).unwrap_or_default())
 }
@@ -249,17 +251,17 @@ pub fn options_of_claim(record: Option<&Record>) -> Vec<OsString> {
     ]
 }
 
-pub fn answer_held(record: &Record) -> Option<Value> {
+pub(crate) fn answer_held(record: &Record) -> Option<Value> {
     record.as_tower().map(tower::answer_blocked)
 }
 
-pub fn answer_stale(record: &Record, age: Duration) -> Option<Value> {
+pub(crate) fn answer_stale(record: &Record, age: Duration) -> Option<Value> {
     record
         .as_tower()
         .map(|record| tower::answer_stale(record, age))
 }
 
-pub fn events<'a>(
+pub(crate) fn events<'a>(
     file: Option<&Path>,
     id: &str,
     target: &Target,

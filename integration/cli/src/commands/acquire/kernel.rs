@@ -1,6 +1,7 @@
 //! A claim on a lock without a record: it is taken here and kept by a process of its own, the lease keeper, which
 //! shares the open lock file. A lock of the kernel needs a process that lives.
 
+use beadlock_claim::error::Problem;
 use std::time::Instant;
 
 use beadlock_core::dialect::LockMode;

@@ -7,6 +7,7 @@
 mod kernel;
 mod subject;
 
+use beadlock_claim::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -133,7 +134,7 @@ pub fn run(
     report::conclude(common, report_file, &report, error.as_ref());
     if let Some(error) = &error {
         // A reader that is gone has the exit code.
-        if let Some(lock) = error.lock.as_deref().filter(|_| typed.protocol.raw()) {
+        if let Some(lock) = error.answer().filter(|_| typed.protocol.raw()) {
             let _ = print_all(format!("{lock:#}\n").as_bytes());
         }
         if common.json {

@@ -1,5 +1,6 @@
 //! The process that a claim is for: its end ends the claim.
 
+use beadlock_claim::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 
@@ -12,7 +13,7 @@ use beadlock_core::Options;
 use beadlock_core::look::look;
 use nix::unistd::getppid;
 
-use beadlock_claim::error::{Code, Error, Holder};
+use beadlock_claim::error::{Code, Error};
 use beadlock_claim::target::Target;
 use beadlock_claim::words::{self, quoted, shown_age};
 use beadlock_supervise::command;
@@ -157,8 +158,10 @@ pub fn refuse_second_claim(target: &Target, pid: i32) -> Result<(), Error> {
     );
     let error = Error::new(Code::LockHeld, message);
     Err(
-        match record.map(|record| Holder::of_record(&lock, record, age)) {
-            Some(holder) => error.detailed(holder.detail()).held_by(holder),
+        match record.map(|record| beadlock_claim::error::holder_of_record(&lock, record, age)) {
+            Some(holder) => error
+                .detailed(beadlock_claim::error::detail_of(&holder))
+                .held_by(holder),
             None => error,
         },
     )

@@ -1,6 +1,7 @@
 //! The questions on a terminal: the id of the lock is to be typed; or whether a file may go that cannot be understood,
 //! for it may be somebody's data. Where there is no terminal, only a lock goes.
 
+use beadlock_claim::error::Problem;
 use std::io::{self, IsTerminal};
 use std::{os::fd::AsFd, time::Duration};
 

@@ -1,6 +1,7 @@
 //! Which lock is meant, and the words when another one is there.
 
 use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_claim::error::Problem;
 use beadlock_core::{Reason, Verdict};
 use beadlock_core::{look::Look, take::Licence, zombie::Zombie};
 

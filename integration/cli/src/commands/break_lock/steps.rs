@@ -1,5 +1,6 @@
 //! Look, choose, take the gate, break: and again from the start when something came in between.
 
+use beadlock_claim::error::Problem;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

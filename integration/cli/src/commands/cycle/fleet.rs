@@ -2,6 +2,7 @@
 //! command's process is there: from the right on this process has threads, and does not fork any more. That process
 //! inherits the directory before its gate is taken: the lock is the open file's.
 
+use beadlock_claim::error::Problem;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;

@@ -1,5 +1,6 @@
 //! `beadlock fleet create [URL]`.
 
+use beadlock_claim::error::Problem;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fmt, fs, io::Write, os::fd::AsFd};
@@ -137,13 +138,11 @@ fn write(config: &Config) -> Result<(), Error> {
     let failed = |error: std::io::Error| {
         let text = config.text();
         let why = Error::failed(format_args!("write {}", escaped_path(path)), &error);
-        Error {
-            message: format!(
-                "{why}; the fleet is made: write into that file: {}",
-                text.trim_end()
-            ),
-            ..why
-        }
+        let message = format!(
+            "{why}; the fleet is made: write into that file: {}",
+            text.trim_end()
+        );
+        why.saying(message)
     };
     let above = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(above).map_err(failed)?;

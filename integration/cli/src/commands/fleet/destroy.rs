@@ -1,5 +1,6 @@
 //! `beadlock fleet destroy`.
 
+use beadlock_claim::error::Problem;
 use std::io::{self, BufRead, IsTerminal};
 
 use beadlock_fleet::{Fleet, Overview};
@@ -27,8 +28,8 @@ pub struct DestroyArgs {
 }
 
 pub fn run(typed: &DestroyArgs, environment: &Environment, common: &Common) -> End {
-    let destroyed =
-        destroy(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+    let destroyed = destroy(typed, environment, common)
+        .map_err(|error| (End::Code(error.exit().code()), error));
     conclude(common, destroyed)
 }
 

@@ -2,6 +2,7 @@
 //! still run, and its owner ends that first.
 
 use beadlock_base::escape::{escaped, is_harmless};
+use beadlock_claim::error::Problem;
 use beadlock_core::facts;
 use beadlock_fleet::{BrokenValue, Evicted, Fleet, Lease, SessionValue, Who};
 use clap::Args;
@@ -45,7 +46,7 @@ fn reason(text: &str) -> Result<String, String> {
 
 pub fn run(typed: &EvictArgs, environment: &Environment, common: &Common) -> End {
     let evicted =
-        evict(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+        evict(typed, environment, common).map_err(|error| (End::Code(error.exit().code()), error));
     conclude(common, evicted)
 }
 

@@ -1,5 +1,6 @@
 //! `beadlock fleet join NAME [TARGET]`: the mark is written under the gate, after a cycle that runs there has ended.
 
+use beadlock_claim::error::Problem;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::fleet::config::config;
 use crate::fleet::error::fleet_error;
 use beadlock_base::words::counted;
 use beadlock_claim::environment::Environment;
-use beadlock_claim::error::{Code, Error, Holder};
+use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::Stopped;
 use beadlock_claim::words;
 use beadlock_claim::{gate, target::Target};
@@ -134,7 +135,11 @@ fn refuse_held(target: &Target) -> Result<(), Error> {
             );
             let error = Error::new(Code::LockHeld, held).retry_on_a_lock_of(age);
             Err(match &record {
-                Some(record) => error.held_by(Holder::of_record(&target.path(), record, age)),
+                Some(record) => error.held_by(beadlock_claim::error::holder_of_record(
+                    &target.path(),
+                    record,
+                    age,
+                )),
                 None => error,
             })
         }

@@ -1,5 +1,6 @@
 //! `beadlock fleet leave [TARGET]`: an operator's act, which works without etcd too.
 
+use beadlock_claim::error::Problem;
 use std::ffi::OsString;
 
 use beadlock_base::escape::escaped_path;
@@ -30,7 +31,7 @@ pub struct LeaveArgs {
 
 pub fn run(typed: &LeaveArgs, environment: &Environment, common: &Common) -> End {
     let left =
-        leave(typed, environment, common).map_err(|error| (End::Code(error.exit.code()), error));
+        leave(typed, environment, common).map_err(|error| (End::Code(error.exit().code()), error));
     conclude(common, left)
 }
 

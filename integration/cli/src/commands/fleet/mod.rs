@@ -17,6 +17,7 @@ mod join;
 mod leave;
 mod status;
 
+use beadlock_claim::error::Problem;
 use std::ffi::OsStr;
 
 use beadlock_core::database::{Directories, Suggest};

@@ -1,6 +1,7 @@
 //! `beadlock fleet status`: never changes anything. It takes some seconds where a claim has stood for a while: it looks
 //! whether its session is renewed.
 
+use beadlock_claim::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -39,7 +40,7 @@ pub fn run(environment: &Environment, common: &Common) -> End {
                 Exit::Done.code(),
             )
         }
-        Err(error) => conclude(common, Err((End::Code(error.exit.code()), error))),
+        Err(error) => conclude(common, Err((End::Code(error.exit().code()), error))),
     }
 }
 

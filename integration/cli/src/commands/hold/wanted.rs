@@ -1,6 +1,7 @@
 //! The claims that a command line wants: each with its target, and the order in which they are taken
 //! (docs/design.md#several-targets).
 
+use beadlock_claim::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs, os::unix::fs::MetadataExt};

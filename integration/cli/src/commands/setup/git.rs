@@ -3,6 +3,7 @@
 //! It writes two settings with `git config`, and nothing into a repository's files. Which files git merges so is said by
 //! an attribute, which a person commits.
 
+use beadlock_claim::error::Problem;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -95,7 +96,7 @@ pub fn run(typed: &SetupGitArgs, environment: &Environment, common: &Common) -> 
             let is_printed = print_answer(common, done.json(), None, || done.text());
             ended(is_printed, Exit::Done.code())
         }
-        Err(error) => conclude(common, Err((End::Code(error.exit.code()), error))),
+        Err(error) => conclude(common, Err((End::Code(error.exit().code()), error))),
     }
 }
 

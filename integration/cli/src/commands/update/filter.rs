@@ -6,6 +6,7 @@
 //! not outlive this program: the kernel and a watchdog end it, and all that it has started, when beadlock is killed.
 //! Nor does it outlive the lock: after a loss the file is not changed.
 
+use beadlock_claim::error::Problem;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::{ffi::OsString, fs::File, os::fd::AsFd, thread, time::Duration};

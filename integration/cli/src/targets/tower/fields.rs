@@ -1,6 +1,7 @@
 //! What a named lock is to say, and whether there is to be one: what was typed, over the intent, over the defaults.
 
 use beadlock_base::escape::escaped;
+use beadlock_claim::error::Problem;
 use beadlock_core::dialect::tower::{DEFAULT_TTL, LockName, Record, request_id_is_fit};
 use beadlock_core::{dialect::beads::holder_name_is_fit, facts};
 use serde_json::{Map, Value};

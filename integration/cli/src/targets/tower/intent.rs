@@ -12,6 +12,7 @@
 //! What is given twice is an error, and so is whatever could hide a lock: an alias or a merge key (`<<`) on the way to
 //! one of them. Everything else in the file is left alone.
 
+use beadlock_claim::error::Problem;
 use std::io;
 use std::{collections::BTreeMap, path::Path};
 

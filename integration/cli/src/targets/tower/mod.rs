@@ -4,6 +4,7 @@ mod fields;
 mod intent;
 mod yaml;
 
+use beadlock_claim::error::Problem;
 use std::path::PathBuf;
 
 use clap::Args;

@@ -28,7 +28,7 @@ fn fields(words: &[&str]) -> Result<Record, Error> {
 
 fn said(words: &[&str]) -> String {
     let error = fields(words).unwrap_err();
-    assert_eq!(error.exit, Exit::Usage, "{error}");
+    assert_eq!(error.exit(), Exit::Usage, "{error}");
     error.to_string()
 }
 
@@ -123,7 +123,7 @@ fn without_an_intent_file_its_name_and_version_are_to_be_typed() {
     ] {
         let error = fields_in(words, &[]).unwrap_err();
         assert!(
-            error.exit == Exit::Usage && error.to_string().starts_with(missing),
+            error.exit() == Exit::Usage && error.to_string().starts_with(missing),
             "{error}"
         );
     }

@@ -54,7 +54,7 @@ fn a_whole_intent() {
     let words =
         "i.yaml:9: the lock needs ${params.environment}, which is not set: --param environment=…";
     assert_eq!(
-        (error.to_string().as_str(), error.exit),
+        (error.to_string().as_str(), error.exit()),
         (words, beadlock_claim::error::Exit::Usage)
     );
 }
