@@ -122,7 +122,7 @@ build() {
 
 every_test() {
     # This build leaves a beadlock with the feature in debug/. So it comes first, and the next build replaces that program.
-    # Beyond the dependencies it builds beadlock alone: about 15 seconds.
+    # Beyond the dependencies it builds the crates above beadlock-files.
     suite schema "$cargo" test --locked --workspace --features beadlock/validate-schema,beadlock-cli/validate-schema --test schema
     if [ "$said" = /dev/null ]; then
         rust Rust

@@ -18,12 +18,9 @@ const DATE: &str = "2026-11-25";
 
 /// The pages of files, by their names. Those of commands are made.
 const OF_FILES: &[(&str, &str)] = &[
-    (
-        "exclusive-lock.5",
-        include_str!("../../man/exclusive-lock.5"),
-    ),
+    ("exclusive-lock.5", include_str!("../man/exclusive-lock.5")),
     #[cfg(feature = "fleet")]
-    ("fleet.toml.5", include_str!("../../man/fleet.toml.5")),
+    ("fleet.toml.5", include_str!("../man/fleet.toml.5")),
 ];
 
 #[derive(Debug, Args)]

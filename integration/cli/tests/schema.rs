@@ -1,5 +1,5 @@
-//! `--schema` and `file::Schema`, in a beadlock built with the feature `validate-schema`:
-//! `cargo test -p beadlock-cli --features validate-schema,beadlock/validate-schema --test schema`.
+//! `--schema`, in a beadlock built with the feature `validate-schema`:
+//! `cargo test -p beadlock-cli --features validate-schema --test schema`.
 
 #![forbid(unsafe_code)]
 #![cfg(test)]
@@ -9,7 +9,6 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use beadlock::file::{FileLock, Rules, Schema};
 use tempfile::TempDir;
 
 const NEEDS_N: &str = r#"{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#;
@@ -171,20 +170,4 @@ fn what_is_not_a_schema_is_refused_before_anything() {
         assert!(said.contains(words), "{said}");
         assert_eq!(names(dir.path()), ["none.json"]);
     }
-}
-
-#[test]
-fn from_rust_a_schema_is_one_of_the_rules() {
-    let dir = scene(&[("schema.json", NEEDS_N)]);
-    let path = dir.path().join("todo.json");
-    let rules = Rules::default().schema(Schema::read(&dir.path().join("schema.json")).unwrap());
-    let lock = FileLock::exclusive(&path).unwrap();
-    let error = lock.write_with(&b"{}"[..], &rules).unwrap_err();
-    assert!(
-        error.to_string().contains("\"n\" is a required property"),
-        "{error}"
-    );
-    assert_eq!(lock.read().unwrap(), None);
-    lock.write_with(&br#"{"n": 1}"#[..], &rules).unwrap();
-    lock.release().unwrap();
 }

@@ -1,6 +1,6 @@
 //! Fifty clients of one lock that come back when they are told to. What the rule makes of them over hours, at every
-//! age and with other arrivals, is reckoned beside it (`integration/src/retry`); this is one round of it, on real
-//! processes.
+//! age and with other arrivals, is reckoned beside it (`retry_after` in `integration/claim/src/error/failure.rs`); this
+//! is one round of it, on real processes.
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};

@@ -11,7 +11,7 @@ use crate::world::{World, Wrong};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Claimer {
-    /// `claim/gate.rs`: blocked in `flock`, which is the drain.
+    /// `integration/claim/src/gate.rs`: blocked in `flock`, which is the drain.
     Waiting,
     /// `Site::settle`.
     Settling(Site),

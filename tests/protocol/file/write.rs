@@ -165,7 +165,7 @@ fn content_that_is_not_what_it_has_to_be_changes_nothing() {
     }
 }
 
-/// With the feature: `integration/tests/schema.rs`.
+/// With the feature: `integration/cli/tests/schema.rs`.
 #[test]
 fn without_the_feature_a_schema_is_refused_before_anything() {
     let scene = Scene::new();

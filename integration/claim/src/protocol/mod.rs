@@ -1,5 +1,5 @@
-//! The protocols: everything that differs between the kinds of lock, one folder each. This page and `words` list them,
-//! and delegate to the folders.
+//! The protocols: what differs between the kinds of lock while one is claimed, one folder each. This page and `words`
+//! list them, and delegate to the folders.
 
 pub mod beads;
 pub mod file;
