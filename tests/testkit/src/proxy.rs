@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What becomes of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Passing {
     Silent,
     /// Connections are closed at once.
     Refuse,
-    /// Each piece comes so much later.
+    /// Each message comes so much later: what follows a piece at once is not held up again.
     Slow(Duration),
     /// Requests come through, answers do not.
     NoAnswers,
@@ -33,6 +33,9 @@ pub struct Proxy {
 
 /// How often a waiting thread looks whether something has changed.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Pieces that come this close together are of one message. Its head and its body may be 40 ms apart, for an ACK.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 impl Proxy {
     /// To this server, at a port that the system chooses.
@@ -124,6 +127,7 @@ fn pump(
     let _ = from.set_nonblocking(false);
     let _ = from.set_read_timeout(Some(LOOK));
     let mut piece = [0; 16 * 1024];
+    let mut passed = None::<Instant>;
     loop {
         let now = *passing.lock().expect("no panic");
         if is_over.load(Ordering::SeqCst) || now == Passing::Refuse {
@@ -144,12 +148,15 @@ fn pump(
             Passing::Silent => continue,
             Passing::DeadWatch if is_answer && is_watch.load(Ordering::SeqCst) => continue,
             Passing::NoAnswers if is_answer => continue,
-            Passing::Slow(by) => thread::sleep(by),
+            Passing::Slow(by) if passed.is_none_or(|at| at.elapsed() > TOGETHER) => {
+                thread::sleep(by);
+            }
             _ => {}
         }
         if to.write_all(&piece[..count]).is_err() {
             break;
         }
+        passed = Some(Instant::now());
     }
     let _ = from.shutdown(Shutdown::Both);
     let _ = to.shutdown(Shutdown::Both);
