@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::held::is_record_name;
-use crate::unchanged::{FileStamp, is_of_this_machine};
+use crate::names::is_record_name;
+use crate::stamp::{FileStamp, is_of_this_machine};
 use crate::{
     CommittedFiles, ExcludedNames, Git, Held, LeftOut, Repository, Stop, as_path, index,
     refuse_databases, sqlite,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use beadlock_core::dolt::Dolt;
 
-use crate::held::is_record_name;
+use crate::names::is_record_name;
 use crate::{
     Event, GitReason, HindranceKind, Part, Repository, Stop, SyncMessage, as_path, say, to_type,
     typed_all,

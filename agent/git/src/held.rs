@@ -25,9 +25,10 @@ use beadlock_records::BlemishKind;
 
 pub(crate) use self::commits::{refuse_ahead, refuse_arriving, refuse_changed};
 use self::fault::{Fault, Loss};
-pub(crate) use self::records::{RecordChange, is_record_name};
+pub(crate) use self::records::RecordChange;
 use self::records::{Text, ids_in, read};
 use self::words::{held, hindrance, restore};
+use crate::names::is_record_name;
 use crate::route::Route;
 use crate::versions::{self, Looked};
 use crate::{

@@ -11,10 +11,10 @@ use crate::clock::FetchClock;
 use crate::contents::ContentLook;
 use crate::loops::{LoopWatch, SyncDone, SyncTimes};
 use crate::unchanged::Snapshot;
-use crate::upkeep::{Upkeep, UpkeepClock};
+use crate::upkeep::UpkeepClock;
 use crate::{
     Event, EventLine, FetchPace, GitReason, Hindrance, HindranceKind, HostRefusal, KnownRepository,
-    LookedIndex, Network, SyncMessage, SyncReport,
+    LookedIndex, Network, SyncMessage, SyncReport, Upkeep,
 };
 
 /// The first and the longest wait before a remote that did not answer is asked again.

@@ -21,7 +21,7 @@ use beadlock_core::facts;
 use serde::{Deserialize, Serialize};
 
 use crate::reflog::when;
-use crate::unchanged::FileStamp;
+use crate::stamp::FileStamp;
 use crate::{
     Event, GitReason, Part, Repository, Stop, SyncMessage, SyncTurn, escaped_path, say, to_type,
     turn,

@@ -16,9 +16,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::message::{CommittedFiles, HookRun};
 use crate::{GitReason, Hindrance, HindranceKind};
 
 /// What is written so long after a sync may still be an answer to it.
@@ -46,23 +46,6 @@ const PARDON: (Duration, Duration) = (Duration::from_secs(60), Duration::from_se
 const LARGE: u64 = 1024 * 1024;
 const LONGEST_FOR_LARGE: u64 = 60;
 
-/// What a sync has committed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommittedFiles {
-    /// The first of the files, from the top, as it is shown.
-    pub shown: String,
-    /// How many there are.
-    pub count: u64,
-    /// When the first and the last of them were written, since 1970; `None` where a file is gone.
-    pub written: Option<(Duration, Duration)>,
-    /// The tree.
-    pub tree: String,
-    /// The largest of the files, and its size in bytes.
-    pub largest: (String, u64),
-    /// How many loose objects the commit has made, and about how many bytes they have.
-    pub loose: (u64, u64),
-}
-
 /// A sync that has ended, by the clock of files.
 #[derive(Debug, Clone, Copy)]
 pub struct SyncTimes {
@@ -70,15 +53,6 @@ pub struct SyncTimes {
     pub wall: (Duration, Duration),
     /// When it ended.
     pub ended: Instant,
-}
-
-/// A hook that ran in a sync, from when to when, since 1970.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HookRun {
-    /// `post-commit`.
-    pub name: String,
-    /// From when to when.
-    pub ran: (Duration, Duration),
 }
 
 /// What a sync has done besides its commit.

@@ -2,14 +2,38 @@
 //! own, so it is never taken for a message.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use beadlock_base::secrets::masked;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Asking, CommittedFiles, EventLine, Hindrance, HookRun, HostRefusal, KnownRepository,
-    LookedIndex, SyncReport,
-};
+use crate::{Asking, EventLine, Hindrance, HostRefusal, KnownRepository, LookedIndex, SyncReport};
+
+/// What a sync has committed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommittedFiles {
+    /// The first of the files, from the top, as it is shown.
+    pub shown: String,
+    /// How many there are.
+    pub count: u64,
+    /// When the first and the last of them were written, since 1970; `None` where a file is gone.
+    pub written: Option<(Duration, Duration)>,
+    /// The tree.
+    pub tree: String,
+    /// The largest of the files, and its size in bytes.
+    pub largest: (String, u64),
+    /// How many loose objects the commit has made, and about how many bytes they have.
+    pub loose: (u64, u64),
+}
+
+/// A hook that ran in a sync, from when to when, since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookRun {
+    /// `post-commit`.
+    pub name: String,
+    /// From when to when.
+    pub ran: (Duration, Duration),
+}
 
 /// An event of a sync, with its text for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -91,6 +91,11 @@ impl ExcludedNames {
     }
 }
 
+/// Whether a path is one of a record file. Every other file is as it is.
+pub(crate) fn is_record_name(path: &[u8]) -> bool {
+    path.ends_with(b".jsonl")
+}
+
 /// Whether a name is the one that databases have.
 pub(crate) fn is_database_name(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(".beads")

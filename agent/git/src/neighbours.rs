@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use beadlock_core::gate::{Gate, PassedOn};
 use beadlock_core::{Cycle, Decision, Entered, Skip};
 
+use crate::stop::Neighbour;
 use crate::{
     Event, GitReason, HindranceKind, Repository, Stop, as_path, escaped_path, is_database_name,
     turn,
@@ -25,14 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A sync that comes upon this one takes its turn in the repository sooner than this. Another one may take much longer.
 const QUIET: Duration = Duration::from_millis(500);
-
-/// The sync of another database, which gives way to this one.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Neighbour {
-    database: PathBuf,
-    /// The file of the turn in the repository.
-    turn: PathBuf,
-}
 
 pub(crate) fn enter(
     repository: &Repository,
@@ -73,24 +66,22 @@ pub(crate) fn enter(
     dirs.into_iter().map(enter).collect()
 }
 
-impl Neighbour {
-    /// Waits for its end, and returns true when that has come. Without this one's turn.
-    pub(crate) fn ends(&self) -> bool {
-        let begun = Instant::now();
-        let mut moved = begun;
-        while let Entered::Skipped(decision) = Cycle::enter(&self.database)
-            && is_in_progress(&decision)
-        {
-            if fs::symlink_metadata(&self.turn).is_ok() {
-                moved = Instant::now();
-            }
-            if begun.elapsed() >= PATIENCE || moved.elapsed() >= QUIET {
-                return false;
-            }
-            thread::sleep(Duration::from_millis(10));
+/// Waits for the end of the sync that gives way, and returns true when that has come. Without this one's turn.
+pub(crate) fn ends(neighbour: &Neighbour) -> bool {
+    let begun = Instant::now();
+    let mut moved = begun;
+    while let Entered::Skipped(decision) = Cycle::enter(&neighbour.database)
+        && is_in_progress(&decision)
+    {
+        if fs::symlink_metadata(&neighbour.turn).is_ok() {
+            moved = Instant::now();
         }
-        true
+        if begun.elapsed() >= PATIENCE || moved.elapsed() >= QUIET {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(10));
     }
+    true
 }
 
 fn is_in_progress(decision: &Decision) -> bool {

@@ -23,7 +23,7 @@ use crate::hooks::OF_A_SYNC;
 use crate::known::expanded;
 use crate::{
     Git, GitReason, GitSettings, Part, Repository, Stop, SyncRequest, as_path, nul_separated,
-    signing, to_type, turn,
+    to_type, turn,
 };
 
 /// A file that leads to a directory is not longer.
@@ -176,7 +176,7 @@ fn asked(repository: &Repository, led_to: &LedTo) -> Vec<(PathBuf, GitUse)> {
     asked.extend(hooks.map(|hook| (hook, GitUse::Runs)));
     // What signs for this sync lies there.
     asked.push((turn::notes(repository), GitUse::RunsFrom));
-    let stand_in = Some(signing::stand_in_of(repository));
+    let stand_in = Some(turn::signer(repository));
     let stand_in = stand_in.filter(|file| fs::symlink_metadata(file).is_ok());
     asked.extend(stand_in.map(|file| (file, GitUse::Runs)));
     asked

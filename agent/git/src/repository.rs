@@ -18,8 +18,8 @@ use crate::refs::{self, HeadLook, RefLook};
 use crate::tree::FileTree;
 use crate::{
     ExcludedNames, Git, GitReason, GitSettings, KnownRepository, Part, Stop, SyncRequest, as_path,
-    damage, embedded, escaped, escaped_path, is_database_name, locks, owners, progress, short,
-    to_type, typed_all,
+    damage, embedded, escaped, escaped_path, is_database_name, locks, owners, progress, to_type,
+    typed_all,
 };
 
 /// A repository with a branch that can be committed to.
@@ -452,4 +452,9 @@ fn owned(request: &SyncRequest, dir: &Path, path: &Path) -> Result<File, Stop> {
         .check_open(&opened, path)
         .map_err(|why| Stop::failed(GitReason::WrongOwner, why))?;
     Ok(opened)
+}
+
+/// The first digits of a commit, as git shows it.
+pub(crate) fn short(commit: &str) -> &str {
+    commit.get(..7).unwrap_or(commit)
 }

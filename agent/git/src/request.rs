@@ -12,7 +12,7 @@ use beadlock_base::beside;
 use beadlock_base::sys;
 use serde::{Deserialize, Serialize};
 
-use crate::{GitReason, KnownRepository, LookedIndex, Stop, Upkeep};
+use crate::{GitReason, KnownRepository, LookedIndex, Stop};
 
 /// The hidden first argument: the agent hands the rest to [`main`](crate::main) before it reads any command line.
 pub const ARGUMENT: &str = "__sync-git";
@@ -30,6 +30,16 @@ pub enum Network {
     Push,
     /// It has failed a short time ago, and is left alone.
     Leave,
+}
+
+/// How a repository is tidied up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Upkeep {
+    /// git looks whether anything is to be tidied up, by its own settings.
+    Daily,
+    /// The loose objects are packed first.
+    Pack,
 }
 
 /// One sync. In the pipe this is JSON, but for the paths, which need not be UTF-8.

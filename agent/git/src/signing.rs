@@ -193,7 +193,7 @@ fn stand_in(repository: &Repository, program: &str) -> Option<PathBuf> {
     }
     let word = to_type("{}", &[Part::Word(&program)]);
     let text = format!("#!/bin/sh\nexec {word} --batch --no-tty --pinentry-mode=error \"$@\"\n");
-    let path = stand_in_of(repository);
+    let path = turn::signer(repository);
     let is_ours = fs::symlink_metadata(&path)
         .is_ok_and(|meta| meta.is_file() && meta.uid() == Uid::effective().as_raw());
     let is_there = is_ours && fs::read(&path).is_ok_and(|there| there == text.as_bytes());
@@ -204,11 +204,6 @@ fn stand_in(repository: &Repository, program: &str) -> Option<PathBuf> {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).ok()?;
     }
     access(&path, AccessFlags::X_OK).is_ok().then_some(path)
-}
-
-/// Where the script is that [`stand_in`] makes.
-pub(crate) fn stand_in_of(repository: &Repository) -> PathBuf {
-    turn::notes(repository).join("gpg")
 }
 
 /// A push that git has not signed.

@@ -23,7 +23,7 @@ use crate::open_files::{self, Inode, Writers};
 use crate::tree::{FileTree, Put};
 use crate::{
     GitReason, IndexLock, Move, Repository, Stop, SyncTurn, as_path, entries, index,
-    is_database_name, neighbours, records, versions,
+    is_database_name, neighbours, records, turn, versions,
 };
 
 /// Where the plan and the files are, in the git directory; and in the database, where that is on another mount.
@@ -155,6 +155,13 @@ pub(crate) struct Stage<'a> {
     taken: RefCell<BTreeMap<Inode, Vec<u8>>>,
     /// Files that a program was about to write anew when it was looked at last.
     unwritten: RefCell<BTreeSet<Vec<u8>>>,
+}
+
+/// Somebody has the turn, or was killed in it, or has left something to be looked at.
+pub(crate) fn anything_is_left(repository: &Repository) -> bool {
+    fs::symlink_metadata(turn::path(repository)).is_ok()
+        || is_left(repository)
+        || open_files::are_there(repository)
 }
 
 /// A stage is there: a sync was killed, or is at work.
@@ -296,7 +303,7 @@ impl<'a> Stage<'a> {
         let failed = |error| Stop::io("cannot write", &dir, &error);
         self.sync_files().map_err(failed)?;
         let text = serde_json::to_vec(&self.plan).unwrap_or_default();
-        crate::turn::write_whole(&dir.join(PLAN), &text)?;
+        turn::write_whole(&dir.join(PLAN), &text)?;
         fs::File::open(&dir)
             .and_then(|dir| dir.sync_all())
             .map_err(failed)

@@ -2,15 +2,23 @@
 
 use std::fmt::Display;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use beadlock_base::error::system_words;
 
-use crate::neighbours::Neighbour;
 use crate::{
     Event, EventLine, GitReason, Hindrance, HindranceKind, Part, SyncMessage, as_path,
     escaped_path, say,
 };
+
+/// The sync of another database, which gives way to this one.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Neighbour {
+    /// The directory of that database.
+    pub(crate) database: PathBuf,
+    /// The file of the turn in the repository.
+    pub(crate) turn: PathBuf,
+}
 
 /// Why a sync ends early: for the log as a line, for the state of the database as a hindrance.
 #[derive(Debug, PartialEq)]

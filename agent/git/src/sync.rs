@@ -4,13 +4,13 @@ use beadlock_base::secrets::masked;
 
 use crate::changes::CommitSeen;
 use crate::commit::Committed;
-use crate::neighbours::Neighbour;
 use crate::route::{Fetched, Route, Tips};
 use crate::truth::{self, Claim};
 use crate::{
     BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
     Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
-    cause, commit, dolt, exclude, kept, names, open_files, owners, pull, push, say, turn, upstream,
+    cause, commit, dolt, exclude, kept, names, neighbours, open_files, owners, pull, push, say,
+    stage, upstream,
 };
 
 /// How often a sync waits for that of another database of its repository.
@@ -54,7 +54,7 @@ pub(crate) fn report(mut request: SyncRequest) {
     }
     for _ in 0..NEIGHBOURS {
         let neighbour = ended.as_ref().err().and_then(Stop::neighbour);
-        if !neighbour.is_some_and(Neighbour::ends) {
+        if !neighbour.is_some_and(neighbours::ends) {
             break;
         }
         ended = sync(&request, &mut findings);
@@ -122,7 +122,7 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
 impl Findings {
     fn sync(&mut self, repository: &Repository) -> Result<(), Stop> {
         let request = &repository.request;
-        if turn::is_left(repository) {
+        if stage::anything_is_left(repository) {
             drop(begin(repository)?);
         }
         repository.check_quiet()?;

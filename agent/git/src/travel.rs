@@ -44,10 +44,6 @@ fn cannot_move(way: &Move, answer: &GitOutput) -> Stop {
     answer.refused(&format!("the branch {} cannot move", way.branch))
 }
 
-pub(crate) fn short(commit: &str) -> &str {
-    commit.get(..7).unwrap_or(commit)
-}
-
 /// Moves. Returns true where somebody has written to a record file meanwhile: that is in the file, and in no commit.
 pub(crate) fn travel(turn: &SyncTurn<'_>, way: &Move) -> Result<bool, Stop> {
     let repository = turn.repository;

@@ -26,7 +26,7 @@ use crate::TEXT_LIMIT;
 use crate::changes::CommitSeen;
 use crate::filters::{self, FilterDriver};
 use crate::program::GitCall;
-use crate::unchanged::FileStamp;
+use crate::stamp::FileStamp;
 use crate::walk::{DatabaseFiles, is_record};
 use crate::{
     Event, GitReason, HindranceKind, Part, Repository, Stop, as_path, name_case, nul_separated,

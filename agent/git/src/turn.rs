@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use beadlock_base::sys::{Flock, flock};
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW};
 
-use crate::{GitReason, Repository, Stop, open_files, stage};
+use crate::{GitReason, Repository, Stop};
 
 /// How long another database's sync of this repository may have its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -95,13 +95,6 @@ fn inode(meta: &fs::Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
 
-/// Somebody has the turn, or was killed in it, or has left something to be looked at.
-pub(crate) fn is_left(repository: &Repository) -> bool {
-    fs::symlink_metadata(path(repository)).is_ok()
-        || stage::is_left(repository)
-        || open_files::are_there(repository)
-}
-
 pub(crate) fn path(repository: &Repository) -> PathBuf {
     own(repository, "turn")
 }
@@ -122,6 +115,11 @@ pub(crate) fn remove(path: &Path) {
 /// Where notes of ours stay from one sync to the next, in the git directory.
 pub(crate) fn notes(repository: &Repository) -> PathBuf {
     repository.git_dir.join("beadlock")
+}
+
+/// Where the script is that starts gpg for a signature of a sync.
+pub(crate) fn signer(repository: &Repository) -> PathBuf {
+    notes(repository).join("gpg")
 }
 
 /// Writes a file of ours in one step.

@@ -15,29 +15,19 @@
 //! - A page that stays mapped is written without another stamp: the [contents](crate::contents) are looked at.
 //! - Other machines may write on a network file system without this one seeing it: there git is asked each time.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
-
-use beadlock_base::filesystem::{FileSystem, Reach};
-use beadlock_core::facts;
-use serde::{Deserialize, Serialize};
 
 use crate::contents::RECENT;
 use crate::known::KnownRepository;
 use crate::names::ExcludedNames;
+use crate::stamp::{FileStamp, is_of_this_machine, owner};
 
 /// With more entries, git is asked.
 const MANY: usize = 10_000;
-/// A stamp must be older than the snapshot by more than a tick of the kernel's clock (at most 10 ms).
-const MARGIN: Duration = Duration::from_millis(100);
-/// The same on file systems that count whole seconds.
-const COARSE: Duration = Duration::from_secs(2);
-
 /// The stamps of all that counts, at one moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
@@ -188,109 +178,11 @@ impl Stamps {
     }
 }
 
-/// A file, as long as nobody changes it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct FileStamp {
-    owner: (u64, u64, u32, u32, u32),
-    size: u64,
-    /// When it was modified and when it was changed, in seconds and nanoseconds.
-    times: [(i64, i64); 2],
-}
-
-impl From<&Metadata> for FileStamp {
-    fn from(meta: &Metadata) -> Self {
-        let times = [
-            (meta.mtime(), meta.mtime_nsec()),
-            (meta.ctime(), meta.ctime_nsec()),
-        ];
-        Self {
-            owner: owner(meta),
-            size: meta.size(),
-            times,
-        }
-    }
-}
-
-impl FileStamp {
-    pub(crate) fn of(path: &Path) -> Option<Self> {
-        fs::symlink_metadata(path).ok().as_ref().map(Self::from)
-    }
-
-    /// The stamps of the files, each before the caller looks into it. `None` for a file that could change now without
-    /// another stamp. For files that were written a moment ago it waits that moment, once.
-    pub(crate) fn settled(paths: &[PathBuf]) -> Vec<Option<Self>> {
-        let all = || -> Vec<_> {
-            let now = Duration::try_from(facts::now().0).unwrap_or_default();
-            paths
-                .iter()
-                .map(|path| Self::of(path).filter(|stamp| stamp.is_settled(now)))
-                .collect()
-        };
-        let stamps = all();
-        if stamps.iter().all(Option::is_some) {
-            return stamps;
-        }
-        thread::sleep(MARGIN + Duration::from_millis(1));
-        all()
-    }
-
-    /// Whether it is the same file with the same content, under another name.
-    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
-        let [written, _] = self.times;
-        (self.owner, self.size, written) == (other.owner, other.size, other.times[0])
-    }
-
-    /// When it was last changed, since 1970.
-    pub(crate) fn changed(&self) -> Duration {
-        let (seconds, nanos) = self.times[1];
-        let seconds = u64::try_from(seconds).unwrap_or_default();
-        Duration::new(seconds, u32::try_from(nanos).unwrap_or_default())
-    }
-
-    /// In bytes.
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// Neither of its times is younger than that.
-    fn is_older(&self, age: Duration, now: Duration) -> bool {
-        let since = now.saturating_sub(age).as_secs();
-        self.times
-            .iter()
-            .all(|(seconds, _)| u64::try_from(*seconds).unwrap_or_default() < since)
-    }
-
-    fn is_settled(&self, now: Duration) -> bool {
-        self.times.iter().all(|time| is_old(*time, now))
-    }
-}
-
-/// Device, inode, mode, user and group.
-fn owner(meta: &Metadata) -> (u64, u64, u32, u32, u32) {
-    (meta.dev(), meta.ino(), meta.mode(), meta.uid(), meta.gid())
-}
-
-/// Whether a file with this time could not have been changed again without another time.
-fn is_old((seconds, nanos): (i64, i64), now: Duration) -> bool {
-    let margin = if nanos == 0 { COARSE } else { MARGIN };
-    let time = Duration::new(
-        u64::try_from(seconds).unwrap_or_default(),
-        u32::try_from(nanos).unwrap_or_default(),
-    );
-    time.checked_add(margin).is_some_and(|time| time < now)
-}
-
 fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
     )
-}
-
-/// A local file system, or a container's own.
-pub(crate) fn is_of_this_machine(dir: &Path) -> bool {
-    let file_system = File::open(dir).map(FileSystem::of);
-    matches!(file_system, Ok(Ok(found)) if found.reach == Reach::Local || found.name == Some("overlayfs"))
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::{Repository, Stop, SyncRequest};
+use crate::{Repository, Stop, SyncRequest, Upkeep};
 
 /// How often git is asked whether there is anything to tidy up, and when it is asked first.
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -16,16 +15,6 @@ const MANY: u64 = 2_000;
 const LARGE: u64 = 256 * 1024 * 1024;
 /// How long it may take.
 const BOUND: Duration = Duration::from_secs(600);
-
-/// What is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Upkeep {
-    /// git looks whether anything is to be tidied up, by its own settings.
-    Daily,
-    /// The loose objects are packed first.
-    Pack,
-}
 
 /// What the syncs of a database have left to be tidied up. Pure.
 #[derive(Debug, Default)]

@@ -6,7 +6,8 @@ use beadlock_records::BlemishKind;
 
 use super::Held;
 use super::fault::{Fault, Loss, blemish};
-use super::records::{Text, ids_in, is_record_name};
+use super::records::{Text, ids_in};
+use crate::names::is_record_name;
 use crate::{
     Distance, Event, Git, GitReason, HindranceKind, Part, Repository, Stop, Upstream, blobs,
     counted, to_type,

@@ -10,10 +10,8 @@ use beadlock_base::regular::{self, Links};
 use beadlock_records::BlemishKind;
 
 use super::fault::{Loss, blemish};
+use crate::names::is_record_name;
 use crate::{BranchHead, DatabaseChanges, Repository, Stop, as_path, blobs};
-
-/// How a record file ends. Every other file is as it is.
-const ENDING: &[u8] = b".jsonl";
 
 /// The content of a version, kept once where two versions have the same.
 pub(crate) type Text = Rc<Vec<u8>>;
@@ -29,11 +27,6 @@ pub(crate) struct RecordChange {
     pub(crate) place: Option<Text>,
     /// In the working tree.
     pub(crate) here: Option<Text>,
-}
-
-/// Whether a path is one of a record file.
-pub(crate) fn is_record_name(path: &[u8]) -> bool {
-    path.ends_with(ENDING)
 }
 
 impl RecordChange {
