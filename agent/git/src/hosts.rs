@@ -7,8 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
+
+use crate::{Asking, HostRefusal};
 
 /// How often a host is asked within [`MINUTE`].
 const FETCHES: usize = 12;
@@ -20,16 +21,6 @@ const LATE: Duration = Duration::from_secs(20);
 const HOUR: Duration = Duration::from_secs(3600);
 /// How many times the time between two fetches is doubled at most.
 const DOUBLINGS: u32 = 5;
-
-/// What a host is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Asking {
-    /// For what it has.
-    Fetch,
-    /// To take something.
-    Push,
-}
 
 /// The hosts of the network that the databases of an agent share.
 #[derive(Debug, Default)]
@@ -171,85 +162,6 @@ impl Turns {
     }
 }
 
-/// Whether this is a host of the network, and not a path ([`host_of`](crate::crowd::host_of)).
-pub fn is_of_network(host: &str) -> bool {
-    !host.is_empty() && !host.starts_with(['/', '.'])
-}
-
-/// How a host refuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HostRefusal {
-    /// It does not take the connection, or ends it.
-    Closed,
-    /// It asks for less.
-    Throttled,
-}
-
-impl HostRefusal {
-    /// By what git has said; `None`: it says nothing of that.
-    pub(crate) fn of(said: &str) -> Option<Self> {
-        let words: Vec<String> = said.lines().filter_map(own_words).collect();
-        let has = |phrases: &[&str]| {
-            let mut lines = words.iter();
-            lines.any(|line| phrases.iter().any(|phrase| has_phrase(line, phrase)))
-        };
-        if has(&THROTTLED) {
-            return Some(Self::Throttled);
-        }
-        has(&CLOSED).then_some(Self::Closed)
-    }
-}
-
-/// What git, ssh or the host says in a line, without names: without URLs and what is in quotes. `None` for a line of a
-/// hook of the server that speaks of what was pushed.
-fn own_words(line: &str) -> Option<String> {
-    let line = line.to_ascii_lowercase();
-    if line.starts_with("remote:") && OF_CONTENTS.iter().any(|word| line.contains(word)) {
-        return None;
-    }
-    let outside = line.split(['\'', '"', '`']).step_by(2);
-    let outside: Vec<&str> = outside.collect();
-    let outside = outside.join(" ");
-    let words = outside.split_whitespace();
-    let words: Vec<&str> = words
-        .filter(|word| !word.contains("://") && !word.contains('/') && !word.contains('@'))
-        .collect();
-    Some(words.join(" "))
-}
-
-/// The phrase stands there as whole words.
-fn has_phrase(line: &str, phrase: &str) -> bool {
-    let is_part = |character: char| character.is_alphanumeric() || matches!(character, '-' | '_');
-    line.match_indices(phrase).any(|(at, _)| {
-        let before = line.get(..at).and_then(|text| text.chars().next_back());
-        let after = line.get(at + phrase.len()..);
-        let after = after.and_then(|text| text.chars().next());
-        !before.is_some_and(is_part) && !after.is_some_and(is_part)
-    })
-}
-
-const THROTTLED: [&str; 10] = [
-    "error: 429",
-    "http 429",
-    "status 429",
-    "error: 503",
-    "too many requests",
-    "too many connections",
-    "rate limit exceeded",
-    "rate limit reached",
-    "exceeded the rate limit",
-    "exceeded a secondary rate limit",
-];
-const CLOSED: [&str; 4] = [
-    "connection refused",
-    "connection reset",
-    "reset by peer",
-    "connection closed by",
-];
-/// A hook of the server that says one of these judges what is pushed, not how often.
-const OF_CONTENTS: [&str; 5] = ["file", "issue", "object", "commit", "line"];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -361,69 +273,5 @@ mod tests {
         assert_eq!(limits.doublings("closed", now + seconds(1)), 1);
         limits.answers("closed");
         assert_eq!(limits.doublings("closed", now + seconds(1)), 0);
-    }
-
-    #[test]
-    fn a_refusal_is_read_from_what_git_says() {
-        for (said, refusal) in [
-            (
-                "fatal: unable to access 'https://h/x/': The requested URL returned error: 429",
-                Some(HostRefusal::Throttled),
-            ),
-            (
-                "remote: GitLab: API rate limit exceeded\nfatal: Could not read from remote repository.",
-                Some(HostRefusal::Throttled),
-            ),
-            ("remote: Too many requests", Some(HostRefusal::Throttled)),
-            ("remote: error: too many files changed", None),
-            (
-                "remote: issue bd-7: rate limit exceeded is not documented",
-                None,
-            ),
-            (
-                "fatal: unable to access 'https://h/rate-limit/': The requested URL returned error: 404",
-                None,
-            ),
-            (
-                "fatal: repository 'https://h/too many requests.git/' not found",
-                None,
-            ),
-            ("fatal: https://h/rate-limit.git/ not valid", None),
-            (
-                "git@h:team/rate-limit.git: Permission denied (publickey)",
-                None,
-            ),
-            (
-                "Connection closed by 10.0.0.1 port 22",
-                Some(HostRefusal::Closed),
-            ),
-            (
-                "fatal: unable to access 'http://h/': Failed to connect to h port 80: Connection refused",
-                Some(HostRefusal::Closed),
-            ),
-            (
-                "kex_exchange_identification: read: Connection reset by peer",
-                Some(HostRefusal::Closed),
-            ),
-            ("fatal: repository 'https://h/429.git/' not found", None),
-            (
-                "fatal: '/r.git' does not appear to be a git repository",
-                None,
-            ),
-            (
-                "fatal: unable to access 'http://h/': Could not resolve host: h",
-                None,
-            ),
-        ] {
-            assert_eq!(HostRefusal::of(said), refusal, "{said}");
-        }
-        for (host, is_one) in [
-            ("example.org", true),
-            ("[::1]", true),
-            ("/srv/r.git", false),
-            ("", false),
-        ] {
-            assert_eq!(is_of_network(host), is_one, "{host}");
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use beadlock_base::secrets::masked;
 use serde::{Deserialize, Serialize};
 
-use crate::crowd::host_of;
+use crate::host::host_of;
 use crate::owners::LedTo;
 use crate::repository::{IN_PROGRESS, Repository};
 use crate::{BranchHead, GitSettings, Upstream, refs};

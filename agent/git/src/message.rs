@@ -7,7 +7,17 @@ use std::time::Duration;
 use beadlock_base::secrets::masked;
 use serde::{Deserialize, Serialize};
 
-use crate::{Asking, EventLine, Hindrance, HostRefusal, KnownRepository, LookedIndex, SyncReport};
+use crate::{EventLine, Hindrance, HostRefusal, KnownRepository, LookedIndex, SyncReport};
+
+/// What a host is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asking {
+    /// For what it has.
+    Fetch,
+    /// To take something.
+    Push,
+}
 
 /// What a sync has committed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use beadlock_base::secrets::masked;
 
 use crate::HindranceKind::{NotPushing, Unreachable};
-use crate::hosts::HostRefusal;
+use crate::host::HostRefusal;
 use crate::place::{Place, UpstreamSetting};
 use crate::{
     Asking, BranchHead, Event, Git, GitOutput, GitReason, GitSettings, KnownUpstream, Network,
