@@ -129,6 +129,7 @@ fn names_of_variables() {
         "integration/session/src",
         "agent/src",
         "agent/git/src",
+        "agent/repository/src",
         "agent/trust/src",
     ] {
         sources(&checkout().join(folder), &mut look);

@@ -79,6 +79,7 @@ fn the_lines_that_troubleshooting_explains_are_really_written() {
         "integration/session/src",
         "agent/src",
         "agent/git/src",
+        "agent/repository/src",
         "agent/trust/src",
     ] {
         read_all(&checkout().join(folder), &mut sources);

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use beadlock_core::database::is_redirect;
 
-use crate::entries::Difference;
-use crate::{
-    Event, Git, GitReason, HindranceKind, Move, Repository, Stop, TreeEntry, Upstream, as_path,
-    blobs, dolt, embedded, entries, is_above, is_database_name, sqlite, to_type, typed_all,
+use crate::{Event, Move, to_type};
+use beadlock_repository::entries::Difference;
+use beadlock_repository::{
+    Git, GitReason, HindranceKind, Repository, Stop, TreeEntry, Upstream, as_path, blobs, dolt,
+    embedded, entries, is_above, is_database_name, sqlite, typed_all,
 };
 
 /// Refuses what the new commit has and the old one has not, or has otherwise. Returns the files in which they differ.

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::names::is_record_name;
-use crate::stamp::{FileStamp, is_of_this_machine};
-use crate::{
-    CommittedFiles, ExcludedNames, Git, Held, LeftOut, Repository, Stop, as_path, index,
-    refuse_databases, sqlite,
+use crate::{Held, index};
+use beadlock_repository::names::is_record_name;
+use beadlock_repository::stamp::{FileStamp, is_of_this_machine};
+use beadlock_repository::{
+    CommittedFiles, ExcludedNames, Git, LeftOut, Repository, Stop, as_path, refuse_databases,
+    sqlite,
 };
 
 /// Paths from the top, without those that are never committed (but their removal from the index is here).

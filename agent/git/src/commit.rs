@@ -12,12 +12,15 @@ use std::fs;
 use std::path::Path;
 
 use crate::changes::CommitSeen;
-use crate::names::{LookedIndex, index_now};
 use crate::signing::Unsigned;
 use crate::{
-    BranchHead, DatabaseChanges, Event, GitReason, Held, IndexLock, Move, Repository, Stop,
-    SyncMessage, arriving, begin, counted, dolt, entries, held, hooks, index, move_branch,
-    name_case, replay, say, short, turn, versions,
+    DatabaseChanges, Event, Held, IndexLock, Move, arriving, begin, held, index, move_branch,
+    replay, versions,
+};
+use beadlock_repository::names::{LookedIndex, index_now};
+use beadlock_repository::{
+    BranchHead, GitReason, Repository, Stop, SyncMessage, counted, dolt, entries, hooks, name_case,
+    say, short, turn,
 };
 
 /// The branch after a commit.

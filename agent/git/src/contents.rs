@@ -19,7 +19,7 @@ use std::time::Duration;
 use beadlock_base::regular::{self, Links};
 use tokio::time::Instant;
 
-use crate::stamp::FileStamp;
+use beadlock_repository::stamp::FileStamp;
 
 /// For so long after a change the contents are looked at.
 pub(crate) const RECENT: Duration = Duration::from_secs(3600);

@@ -13,7 +13,8 @@ use beadlock_base::error::system_words;
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW};
 use nix::unistd::geteuid;
 
-use crate::{Event, Repository, SyncMessage, escaped_path, remove, say, sqlite};
+use crate::{Event, escaped_path};
+use beadlock_repository::{Repository, SyncMessage, remove, say, sqlite};
 
 /// How the comment begins. The database's path from the top follows.
 const COMMENT: &str = "# beadlock-agent's own files in ";

@@ -28,12 +28,12 @@ use self::fault::{Fault, Loss};
 pub(crate) use self::records::RecordChange;
 use self::records::{Text, ids_in, read};
 use self::words::{held, hindrance, restore};
-use crate::names::is_record_name;
 use crate::route::Route;
 use crate::versions::{self, Looked};
-use crate::{
-    BranchHead, DatabaseChanges, Event, Hindrance, Repository, Stop, SyncMessage, SyncTurn,
-    as_path, blobs, index, kept, say,
+use crate::{DatabaseChanges, Event, index, kept};
+use beadlock_repository::names::is_record_name;
+use beadlock_repository::{
+    BranchHead, Hindrance, Repository, Stop, SyncMessage, SyncTurn, as_path, blobs, say,
 };
 
 /// Files that say something to git, and are no records.

@@ -12,9 +12,10 @@ use crate::contents::ContentLook;
 use crate::loops::{LoopWatch, SyncDone, SyncTimes};
 use crate::unchanged::Snapshot;
 use crate::upkeep::UpkeepClock;
-use crate::{
-    Event, EventLine, FetchPace, GitReason, Hindrance, HindranceKind, HostRefusal, KnownRepository,
-    LookedIndex, Network, SyncMessage, SyncReport, Upkeep,
+use crate::{Event, EventLine, FetchPace};
+use beadlock_repository::{
+    GitReason, Hindrance, HindranceKind, HostRefusal, KnownRepository, LookedIndex, Network,
+    SyncMessage, SyncReport, Upkeep,
 };
 
 /// The first and the longest wait before a remote that did not answer is asked again.
@@ -671,7 +672,7 @@ mod tests {
         let lines = history.hear(network, messages, now);
         lines.into_iter().map(|line| line.text).collect()
     }
-    use crate::{GitReason, Unpushed};
+    use beadlock_repository::{GitReason, Unpushed};
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -925,9 +926,9 @@ mod tests {
     #[test]
     fn a_change_that_waits_after_a_large_file_is_not_called_synced_and_a_signal_ends_that() {
         let (mut history, now) = (SyncHistory::default(), Instant::now());
-        let large = SyncMessage::CommittedFiles(Box::new(crate::CommittedFiles {
+        let large = SyncMessage::CommittedFiles(Box::new(beadlock_repository::CommittedFiles {
             largest: ("big".to_owned(), 20 * 1024 * 1024),
-            ..crate::CommittedFiles::default()
+            ..beadlock_repository::CommittedFiles::default()
         }));
         let messages = vec![large, SyncMessage::Report(SyncReport::default())];
         let result = history.ended(Network::Use, reached(messages), times(now), PACE);

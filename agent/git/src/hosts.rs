@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{Asking, HostRefusal};
+use beadlock_repository::{Asking, HostRefusal};
 
 /// How often a host is asked within [`MINUTE`].
 const FETCHES: usize = 12;

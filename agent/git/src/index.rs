@@ -10,7 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::{Git, Repository, Stop, SyncTurn, remove, truth, turn};
+use crate::truth;
+use beadlock_repository::{Git, Repository, Stop, SyncTurn, remove, turn};
 
 #[must_use = "dropped, the index is as it was"]
 pub(crate) struct IndexLock<'a> {

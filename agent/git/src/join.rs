@@ -3,7 +3,8 @@
 
 use crate::merge::{self, Trees};
 use crate::replay::merge_commit;
-use crate::{GitReason, HindranceKind, Part, Repository, Stop, Upstream, escaped, kept, to_type};
+use crate::{Part, escaped, kept, to_type};
+use beadlock_repository::{GitReason, HindranceKind, Repository, Stop, Upstream};
 
 /// How the message of such a merge begins.
 const MESSAGE: &str = "chore: merge ";

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::merge::MergedFile;
 use crate::records::SIDES;
-use crate::{Event, GitReason, HindranceKind, Repository, Stop, as_path, records, short, turn};
+use crate::{Event, records};
+use beadlock_repository::{GitReason, HindranceKind, Repository, Stop, as_path, short, turn};
 
 const NOTES: &str = "kept";
 const REFS: &str = "refs/beadlock/kept";
@@ -244,7 +245,7 @@ fn read(repository: &Repository) -> Vec<Kept> {
 fn write(repository: &Repository, all: &[Kept]) -> Result<(), Stop> {
     let path = turn::notes(repository).join(NOTES);
     if all.is_empty() {
-        crate::remove(&path);
+        beadlock_repository::remove(&path);
         return Ok(());
     }
     let text = serde_json::to_vec(all).unwrap_or_default();

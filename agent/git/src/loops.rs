@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::message::{CommittedFiles, HookRun};
-use crate::{GitReason, Hindrance, HindranceKind};
+use beadlock_repository::message::{CommittedFiles, HookRun};
+use beadlock_repository::{GitReason, Hindrance, HindranceKind};
 
 /// What is written so long after a sync may still be an answer to it.
 const ANSWER: Duration = Duration::from_secs(2);

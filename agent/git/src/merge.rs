@@ -8,12 +8,11 @@ use std::path::Path;
 use beadlock_base::regular::{self, Links};
 use beadlock_records::Merged;
 
-use crate::TEXT_LIMIT;
 use crate::records::{self, is_record_file};
-use crate::tree::FileTree;
-use crate::{
-    Event, Git, Repository, Stop, SyncMessage, as_path, kept, nul_separated, replay, say, turn,
-};
+use crate::{Event, kept, replay};
+use beadlock_repository::TEXT_LIMIT;
+use beadlock_repository::tree::FileTree;
+use beadlock_repository::{Git, Repository, Stop, SyncMessage, as_path, nul_separated, say, turn};
 
 /// What is merged: the change from `parent` to `ours` goes onto `onto`.
 pub(crate) struct Trees<'a> {
@@ -495,7 +494,7 @@ fn with_entries(
         .stdin(info)
         .done()?;
     let written = git.call(["write-tree"]).index(&index).text();
-    crate::remove(&index);
+    beadlock_repository::remove(&index);
     written
 }
 

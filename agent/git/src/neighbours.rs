@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use beadlock_core::gate::{Gate, PassedOn};
 use beadlock_core::{Cycle, Decision, Entered, Skip};
 
-use crate::stop::Neighbour;
-use crate::{
-    Event, GitReason, HindranceKind, Repository, Stop, as_path, escaped_path, is_database_name,
-    turn,
+use crate::{Event, escaped_path};
+use beadlock_repository::stop::Neighbour;
+use beadlock_repository::{
+    GitReason, HindranceKind, Repository, Stop, as_path, is_database_name, turn,
 };
 
 /// The cycle of another database, which is dropped first, and the copy of its gate for the gits.

@@ -19,10 +19,9 @@ use nix::libc::{O_ACCMODE, O_APPEND, O_RDONLY};
 use serde::{Deserialize, Serialize};
 
 use crate::stage::Moving;
-use crate::tree::FileTree;
-use crate::{
-    Event, Repository, Stop, SyncMessage, as_path, neighbours, records, say, stage, turn, versions,
-};
+use crate::{Event, neighbours, records, stage, versions};
+use beadlock_repository::tree::FileTree;
+use beadlock_repository::{Repository, Stop, SyncMessage, as_path, say, turn};
 
 const OPEN: &str = "open";
 const IN_DATABASE: &str = ".exclusive-lock.open";
@@ -169,7 +168,7 @@ pub(crate) fn keep(
 
 /// Merges in what programs have written to such files since the last look, and lets go of those that nobody has open.
 /// Returns true where anything was merged in.
-pub(crate) fn look(turn: &crate::SyncTurn<'_>) -> Result<bool, Stop> {
+pub(crate) fn look(turn: &beadlock_repository::SyncTurn<'_>) -> Result<bool, Stop> {
     let repository = turn.repository;
     let mut is_merged = false;
     for top in tops(repository) {
@@ -185,7 +184,7 @@ pub(crate) fn look(turn: &crate::SyncTurn<'_>) -> Result<bool, Stop> {
     Ok(is_merged)
 }
 
-fn look_at(turn: &crate::SyncTurn<'_>, dir: &Path) -> Result<bool, Stop> {
+fn look_at(turn: &beadlock_repository::SyncTurn<'_>, dir: &Path) -> Result<bool, Stop> {
     let repository = turn.repository;
     let read = |name: &str| fs::read(dir.join(name)).ok();
     let note = read("note").and_then(|note| serde_json::from_slice::<OpenFile>(&note).ok());

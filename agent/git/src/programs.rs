@@ -19,11 +19,11 @@ use std::path::{Component, Path, PathBuf};
 use beadlock_base::regular::{self, Links};
 use nix::unistd::{Uid, User};
 
-use crate::entries::Difference;
-use crate::hooks::OF_A_SYNC;
-use crate::{
-    GitReason, Part, Repository, Stop, Upstream, as_path, escaped, known, nul_separated, records,
-    to_type, typed_all,
+use crate::{Part, escaped, records, to_type};
+use beadlock_repository::entries::Difference;
+use beadlock_repository::hooks::OF_A_SYNC;
+use beadlock_repository::{
+    GitReason, Repository, Stop, Upstream, as_path, known, nul_separated, typed_all,
 };
 
 /// How many links are followed from one path, as the kernel does.

@@ -7,11 +7,14 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::reflog::{self, LogEntry};
 use crate::{
-    BranchHead, Distance, Event, Git, GitReason, HindranceKind, Move, Part, Repository, Stop,
-    SyncMessage, SyncTurn, Upstream, arriving, as_path, counted, escaped, held, hooks, kept,
-    programs, progress, records, replay, say, short, signing, to_type, travel, versions,
+    Event, Move, Part, arriving, escaped, held, kept, programs, records, replay, signing, to_type,
+    travel, versions,
+};
+use beadlock_repository::reflog::{self, LogEntry};
+use beadlock_repository::{
+    BranchHead, Distance, Git, GitReason, HindranceKind, Repository, Stop, SyncMessage, SyncTurn,
+    Upstream, as_path, counted, hooks, progress, say, short,
 };
 
 /// What a pull has come to.

@@ -7,10 +7,11 @@ use beadlock_base::secrets::masked;
 
 use crate::route::{Route, Tips};
 use crate::signing::{self, Quiet};
-use crate::upstream::tell_refusal;
-use crate::{
-    Asking, Distance, Event, Git, GitOutput, GitReason, HindranceKind, Part, Repository, Stop,
-    SyncMessage, Upstream, counted, escaped, held, hooks, join, say, short, to_type,
+use crate::{Event, Part, escaped, held, join, to_type};
+use beadlock_repository::upstream::tell_refusal;
+use beadlock_repository::{
+    Asking, Distance, Git, GitOutput, GitReason, HindranceKind, Repository, Stop, SyncMessage,
+    Upstream, counted, hooks, say, short,
 };
 
 pub(crate) enum Pushed {

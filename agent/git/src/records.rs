@@ -9,7 +9,8 @@ use beadlock_records::{
     gone,
 };
 
-use crate::{Event, Git, GitReason, Repository, Stop, SyncMessage, as_path, kept, say};
+use crate::{Event, kept};
+use beadlock_repository::{Git, GitReason, Repository, Stop, SyncMessage, as_path, say};
 
 /// What the two sides of a merge are called in a line.
 pub(crate) const SIDES: SideNames<'_> = SideNames {
@@ -175,7 +176,7 @@ pub(crate) fn put_beside(repository: &Repository, path: &Path, bytes: &[u8]) {
 /// Tells what a merge of a file has come to.
 pub(crate) fn tell(repository: &Repository, path: &[u8], merged: &Merged) {
     let path = repository.shown(path);
-    let records = crate::counted(merged.merged, "record");
+    let records = beadlock_repository::counted(merged.merged, "record");
     let notes: Vec<_> = merged
         .notes
         .iter()

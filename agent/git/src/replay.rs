@@ -7,9 +7,8 @@
 //! is no conflict then. A commit of a person stays one.
 
 use crate::merge::{self, MergedTree, Trees};
-use crate::{
-    Git, GitReason, Part, Repository, Stop, counted, entries, join, pull, short, signing, to_type,
-};
+use crate::{Part, join, pull, signing, to_type};
+use beadlock_repository::{Git, GitReason, Repository, Stop, counted, entries, short};
 
 /// How the message of a commit of ours begins.
 pub(crate) const SUBJECT: &str = "chore: sync .beads (";

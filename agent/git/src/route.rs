@@ -1,12 +1,15 @@
-//! Where the commits of a branch come from, and where they go to: its upstream and its place ([`place`](crate::place)).
+//! Where the commits of a branch come from, and where they go to: its upstream and its place ([`place`](beadlock_repository::place)).
 //! Mostly they are the same branch of the same remote. In a fork, or on a feature branch, they are not: then both are
 //! fetched, and both are taken in.
 
 use beadlock_core::facts;
 
-use crate::place::{NoPlace, Place, UpstreamSetting, find};
-use crate::upstream::both_sides;
-use crate::{BranchHead, Distance, Git, GitSettings, Repository, Stop, Unpushed, Upstream, join};
+use crate::join;
+use beadlock_repository::place::{NoPlace, Place, UpstreamSetting, find};
+use beadlock_repository::upstream::both_sides;
+use beadlock_repository::{
+    BranchHead, Distance, Git, GitSettings, Repository, Stop, Unpushed, Upstream,
+};
 
 /// What a branch follows and where it is pushed to.
 pub(crate) struct Route {

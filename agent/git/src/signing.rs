@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, Uid, access};
 
-use crate::program::GitCall;
 use crate::replay::Commit;
-use crate::{
-    Git, GitOutput, GitReason, GitSettings, Part, Repository, Stop, escaped, known, to_type, turn,
-};
+use crate::{Part, escaped, to_type};
+use beadlock_repository::program::GitCall;
+use beadlock_repository::{Git, GitOutput, GitReason, GitSettings, Repository, Stop, known, turn};
 
 /// Whether commits are signed here.
 pub(crate) fn is_wanted(repository: &Repository) -> Result<bool, Stop> {

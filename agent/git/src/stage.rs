@@ -3,7 +3,7 @@
 //!
 //! The plan is written before the first file is exchanged. After a kill each file is wholly the old or wholly the new
 //! one, and nothing else is noted: what lies here and in the working tree tells how far the move has come. A file that
-//! is neither as it was nor as it was to be is somebody's writing, and is merged in ([`records`](crate::records)).
+//! is neither as it was nor as it was to be is somebody's writing, and is merged in ([`records`]).
 //! Where the branch has not moved, the files go back ([`Stage::take_back`]); where it has, the move stands
 //! ([`Stage::gather`]).
 
@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use beadlock_base::sys::{self, Flock};
 use serde::{Deserialize, Serialize};
 
-use crate::content::Content;
 use crate::open_files::{self, Inode, Writers};
-use crate::tree::{FileTree, Put};
-use crate::{
-    GitReason, IndexLock, Move, Repository, Stop, SyncTurn, as_path, entries, index,
-    is_database_name, neighbours, records, turn, versions,
+use crate::{IndexLock, Move, index, neighbours, records, versions};
+use beadlock_repository::content::Content;
+use beadlock_repository::tree::{FileTree, Put};
+use beadlock_repository::{
+    GitReason, Repository, Stop, SyncTurn, as_path, entries, is_database_name, turn,
 };
 
 /// Where the plan and the files are, in the git directory; and in the database, where that is on another mount.
@@ -862,7 +862,7 @@ impl<'a> Stage<'a> {
 
     /// Without the plan the rest means nothing.
     fn remove(&self) -> Result<(), Stop> {
-        crate::remove(&self.asides[0].dir.join(PLAN));
+        beadlock_repository::remove(&self.asides[0].dir.join(PLAN));
         for aside in &self.asides {
             remove_all(&aside.dir)?;
         }

@@ -7,10 +7,12 @@ use crate::commit::Committed;
 use crate::route::{Fetched, Route, Tips};
 use crate::truth::{self, Claim};
 use crate::{
-    BranchHead, Distance, Event, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
-    Pushed, Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, begin,
-    cause, commit, dolt, exclude, kept, names, neighbours, open_files, owners, pull, push, say,
-    stage, upstream,
+    Event, Pushed, begin, commit, exclude, kept, neighbours, open_files, pull, push, stage,
+};
+use beadlock_repository::{
+    BranchHead, Distance, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
+    Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, cause, dolt, names,
+    owners, say, upstream,
 };
 
 /// How often a sync waits for that of another database of its repository.
@@ -249,7 +251,7 @@ fn prove(repository: &Repository, route: &Route, seen: &CommitSeen) -> Result<()
 struct Conversation<'a> {
     repository: &'a Repository,
     /// git for the network.
-    network: &'a crate::Git,
+    network: &'a beadlock_repository::Git,
     route: &'a Route,
 }
 

@@ -7,14 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::content::Content;
-use crate::entries::{self, Difference};
 use crate::stage::{Moving, Source, Stage, Stepped};
-use crate::tree::FileTree;
-use crate::{
-    GitOutput, GitReason, IndexLock, Repository, Stop, SyncTurn, as_path, kept, merge, neighbours,
-    open_files, pull, records, versions,
-};
+use crate::{IndexLock, kept, merge, neighbours, open_files, pull, records, versions};
+use beadlock_repository::content::Content;
+use beadlock_repository::entries::{self, Difference};
+use beadlock_repository::tree::FileTree;
+use beadlock_repository::{GitOutput, GitReason, Repository, Stop, SyncTurn, as_path};
 
 /// The commits that a branch, and for a pull its index and its working tree, move between.
 #[derive(Debug, Clone, PartialEq, Eq)]

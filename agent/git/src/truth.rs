@@ -22,15 +22,16 @@ use beadlock_base::regular::{self, Links};
 use beadlock_core::facts;
 use serde::{Deserialize, Serialize};
 
-use crate::TEXT_LIMIT;
 use crate::changes::CommitSeen;
-use crate::filters::{self, FilterDriver};
-use crate::program::GitCall;
-use crate::stamp::FileStamp;
-use crate::walk::{DatabaseFiles, is_record};
-use crate::{
-    Event, GitReason, HindranceKind, Part, Repository, Stop, as_path, name_case, nul_separated,
-    remove, to_type, turn, typed_all,
+use crate::{Event, Part, to_type};
+use beadlock_repository::TEXT_LIMIT;
+use beadlock_repository::filters::{self, FilterDriver};
+use beadlock_repository::program::GitCall;
+use beadlock_repository::stamp::FileStamp;
+use beadlock_repository::walk::{DatabaseFiles, is_record};
+use beadlock_repository::{
+    GitReason, HindranceKind, Repository, Stop, as_path, name_case, nul_separated, remove, turn,
+    typed_all,
 };
 
 /// What a cycle says of the place.

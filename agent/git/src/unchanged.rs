@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::contents::RECENT;
-use crate::known::KnownRepository;
-use crate::names::ExcludedNames;
-use crate::stamp::{FileStamp, is_of_this_machine, owner};
+use beadlock_repository::known::KnownRepository;
+use beadlock_repository::names::ExcludedNames;
+use beadlock_repository::stamp::{FileStamp, is_of_this_machine, owner};
 
 /// With more entries, git is asked.
 const MANY: usize = 10_000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{Repository, Stop, SyncRequest, Upkeep};
+use beadlock_repository::{Repository, Stop, SyncRequest, Upkeep};
 
 /// How often git is asked whether there is anything to tidy up, and when it is asked first.
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -82,7 +82,9 @@ fn tidy(repository: &Repository, upkeep: Upkeep) -> Result<(), Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Git, KnownRepository};
+    use beadlock_repository::Git;
+
+    use crate::for_tests::known;
 
     /// A repository with many loose objects. Returns how many are left after its upkeep.
     fn loose_after(upkeep: Upkeep, settings: &[&str]) -> u64 {
@@ -105,7 +107,7 @@ mod tests {
         done(&["add", "."]);
         done(&["commit", "--quiet", "--message", "many"]);
         let request = SyncRequest::to_tidy(database, upkeep, BOUND);
-        let known = KnownRepository::for_tests(&top, &request.dir);
+        let known = known(&top, &request.dir);
         let repository = Repository::known(&request, &known).unwrap();
         tidy(&repository, upkeep).unwrap();
         let counted = done(&["count-objects"]);

@@ -13,9 +13,8 @@ use beadlock_core::facts;
 use beadlock_records::{Id, Merged, RecordFile, differing, gone};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Event, Repository, Stop, SyncMessage, SyncTurn, as_path, kept, records, say, stage, turn,
-};
+use crate::{Event, kept, records, stage};
+use beadlock_repository::{Repository, Stop, SyncMessage, SyncTurn, as_path, say, turn};
 
 const NOTES: &str = "versions";
 /// How many commits are noted, and how many different contents of a file are compared.

@@ -1,7 +1,7 @@
 //! The log (docs/design.md#the-log): what goes to `DIR/daemon.log`, and how.
 //!
 //! A [`Line`] is pure data, made in [`own`]. With its time and its database it goes through a bounded queue to one
-//! thread ([`router`]), and there to the files it belongs to ([`file`], [`rotate`]). Nothing is dropped: a caller that
+//! thread ([`router`]), and there to the files it belongs to ([`file`](mod@file), [`rotate`]). Nothing is dropped: a caller that
 //! logs faster than the disk writes has to wait. A command's output is told from the agent's own lines ([`own`]).
 //!
 //! The agent's own diagnostics are apart from it ([`crate::diagnostics`]): the worker of tracing-appender takes bytes,

@@ -3,7 +3,7 @@
 //! A database is waiting (it has a timer), due (it is in the queue), or running (it is being checked, or at work). What
 //! makes it due while its cycle runs is looked at when that has ended.
 //!
-//! A cycle is a check, and then the work ([`cycle`]). A database that is due is checked at once ([`checks`]): whatever
+//! A cycle is a check, and then the work ([`cycle`](crate::cycle)). A database that is due is checked at once ([`checks`]): whatever
 //! others are at work on, a lock is seen, and the log has its line. A free one goes to work. When there are `--jobs`
 //! at it already, it lets the gate go and is ready: it waits, is checked when it is due as ever, and once more when it
 //! is its turn. Nobody holds a gate to wait.

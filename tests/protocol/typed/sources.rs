@@ -25,6 +25,7 @@ pub fn literals() -> Vec<Literal> {
         "checker/supervise/src",
         "agent/src",
         "agent/git/src",
+        "agent/repository/src",
         "agent/trust/src",
         "integration/src",
         "integration/claim/src",

@@ -7,10 +7,10 @@ use beadlock_records::BlemishKind;
 use super::Held;
 use super::fault::{Fault, Loss, blemish};
 use super::records::{Text, ids_in};
-use crate::names::is_record_name;
-use crate::{
-    Distance, Event, Git, GitReason, HindranceKind, Part, Repository, Stop, Upstream, blobs,
-    counted, to_type,
+use crate::{Event, Part, to_type};
+use beadlock_repository::names::is_record_name;
+use beadlock_repository::{
+    Distance, Git, GitReason, HindranceKind, Repository, Stop, Upstream, blobs, counted,
 };
 
 /// A record file in two commits, by its ids.

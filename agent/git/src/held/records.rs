@@ -10,8 +10,9 @@ use beadlock_base::regular::{self, Links};
 use beadlock_records::BlemishKind;
 
 use super::fault::{Loss, blemish};
-use crate::names::is_record_name;
-use crate::{BranchHead, DatabaseChanges, Repository, Stop, as_path, blobs};
+use crate::DatabaseChanges;
+use beadlock_repository::names::is_record_name;
+use beadlock_repository::{BranchHead, Repository, Stop, as_path, blobs};
 
 /// The content of a version, kept once where two versions have the same.
 pub(crate) type Text = Rc<Vec<u8>>;

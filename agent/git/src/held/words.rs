@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::HeldFile;
-use crate::{GitReason, Hindrance, HindranceKind, Part, Repository, as_path, to_type};
+use crate::{Part, to_type};
+use beadlock_repository::{GitReason, Hindrance, HindranceKind, Repository, as_path};
 
 pub(super) fn held(why: String, next: Option<String>) -> Hindrance {
     Hindrance {

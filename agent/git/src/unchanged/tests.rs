@@ -4,7 +4,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::thread;
 use std::time::SystemTime;
 
-use crate::known::KnownRepository;
+use beadlock_repository::KnownRepository;
+
+use crate::for_tests::known;
 
 /// A database in a repository, as far as files are looked at.
 struct Site {
@@ -22,7 +24,7 @@ impl Site {
         let database = top.join("a/.beads");
         let site = Self {
             _root: root,
-            repository: KnownRepository::for_tests(&top, &database),
+            repository: known(&top, &database),
             own_files: vec![database.join("logs/agent.log")],
             top,
             database,

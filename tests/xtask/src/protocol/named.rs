@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The packages, and the folder of each.
-const PACKAGES: [(&str, &str); 19] = [
+const PACKAGES: [(&str, &str); 20] = [
     ("beadlock-base", "checker/base"),
     ("beadlock-checker", "checker"),
     ("beadlock-core", "checker/core"),
@@ -22,6 +22,7 @@ const PACKAGES: [(&str, &str); 19] = [
     ("beadlock-agent", "agent"),
     ("beadlock-fleet", "integration/fleet"),
     ("beadlock-git", "agent/git"),
+    ("beadlock-repository", "agent/repository"),
     ("beadlock-tests", "tests"),
     ("beadlock-trust", "agent/trust"),
 ];
