@@ -50,7 +50,7 @@ pub(crate) struct Place<'a> {
     pub(crate) above: OwnedFd,
     pub(crate) gate: Option<OwnedFd>,
     /// The right in the fleet of the database.
-    pub(crate) right: Option<&'a Right>,
+    pub(crate) right: Option<&'a dyn Right>,
 }
 
 /// The runner of a command that has ended. It waits until the cycle has let the gate go, and does so itself when this
@@ -97,7 +97,7 @@ pub(crate) async fn run(
         took: begun.elapsed(),
     };
     let not_started = |error: std::io::Error| failed(Ended::NotStarted(error.to_string()));
-    let (deadline, watch) = match right.map(Right::runner).transpose() {
+    let (deadline, watch) = match right.map(|right| right.runner()).transpose() {
         Ok(of_right) => of_right.unzip(),
         Err(error) => return (not_started(error), None),
     };
@@ -126,7 +126,7 @@ pub(crate) async fn run(
     // Only the runner has the other ends, so both streams end with it.
     let overdue = async {
         match &watch {
-            Some(watch) => watch.overdue().await,
+            Some(watch) => watch.overdue.notified().await,
             None => pending().await,
         }
     };

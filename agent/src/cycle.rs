@@ -8,6 +8,7 @@ mod upkeep;
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -33,7 +34,7 @@ use crate::config::{AgentSettings, CycleAction, Policy, RunMode};
 use crate::cycle_end::CycleEnd;
 use crate::database::LoggedState;
 use crate::diagnostics::events;
-use crate::fleet::{Fleet, NotEntered, Right};
+use crate::fleet::{NotEntered, Right, Rights};
 use crate::log::{self, Line, own};
 use crate::outcome::{CycleFailure, Outcome};
 use crate::outside::Metrics;
@@ -56,7 +57,8 @@ pub(crate) struct CycleServices {
     pub(crate) watch: DatabaseWatch,
     pub(crate) trail: AuditTrail,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) fleet: Fleet,
+    /// `None` in a program without the fleet.
+    pub(crate) fleet: Option<Box<dyn Rights>>,
     pub(crate) fetches: Arc<FetchCrowd>,
     /// How often all databases were to be fetched at once.
     pub(crate) fetch_requests: AtomicU64,
@@ -116,7 +118,7 @@ pub(crate) enum CheckResult {
     Ended(Outcome),
     /// The database is free, its gate is taken, and there is work to do; of one that has joined a fleet with the right
     /// to it.
-    Free(Cycle, Option<Right>),
+    Free(Cycle, Option<Box<dyn Right>>),
     /// Its right in the fleet was asked for, and comes soon.
     Asking,
     /// Its name leads to this directory now, which is the database from here on.
@@ -229,19 +231,17 @@ fn enter(
     subject: &Subject,
     told: &mut LoggedState,
     opened: Result<OpenDirectory, beadlock_base::error::Error>,
-) -> Result<(Cycle, Option<Right>), NotEntered> {
+) -> Result<(Cycle, Option<Box<dyn Right>>), NotEntered> {
     let Subject { number, policy, .. } = subject;
     let number = *number;
     let begun = Instant::now();
     // Before the gate: a claim in the fleet waits for permits, and its own lock for the gate. Most databases are in
     // none, and the check finds the mark of one that has just joined.
-    let has_joined = told.has_joined || services.fleet.is_one_look();
-    let right = match opened.as_ref().map(|opened| {
-        if has_joined {
-            services.fleet.enter(number, opened)
-        } else {
-            Ok(None)
-        }
+    let fleet = services.fleet.as_deref();
+    let fleet = fleet.filter(|fleet| told.has_joined || fleet.is_one_look());
+    let right = match opened.as_ref().map(|opened| match fleet {
+        Some(fleet) => fleet.enter(number, opened),
+        None => Ok(None),
     }) {
         Ok(Ok(right)) => {
             told.has_joined = right.is_some();
@@ -270,7 +270,7 @@ fn enter(
     let cycle = match entered {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision)
-            if cfg!(feature = "fleet") && decision.reason() == Reason::FleetUseCycle =>
+            if services.fleet.is_some() && decision.reason() == Reason::FleetUseCycle =>
         {
             told.has_joined = true;
             return Err(NotEntered::Asking);
@@ -283,7 +283,7 @@ fn enter(
     // The right is for what the mark said before the gate was taken.
     if right
         .as_ref()
-        .is_some_and(|right| !right.is_of(cycle.gate()))
+        .is_some_and(|right| !right.is_of(cycle.gate().map(AsFd::as_fd)))
     {
         return Err(NotEntered::Asking);
     }
@@ -379,7 +379,7 @@ pub(crate) async fn run(
     services: &Arc<CycleServices>,
     subject: &Subject,
     told: &mut LoggedState,
-    (cycle, right): (Cycle, Option<Right>),
+    (cycle, right): (Cycle, Option<Box<dyn Right>>),
 ) -> Outcome {
     let number = subject.number;
     log::lines(number, begin(told));
@@ -396,13 +396,13 @@ pub(crate) async fn run(
                 services,
                 subject,
                 runner::for_shell(command).into(),
-                (&cycle, right.as_ref()),
+                (&cycle, right.as_deref()),
                 on_line,
             )
             .await
         }
         CycleAction::Git => {
-            sync::sync(services, subject, told.git(), (&cycle, right.as_ref())).await
+            sync::sync(services, subject, told.git(), (&cycle, right.as_deref())).await
         }
     };
     // Before the gate is let go. The log has a writer of its own, so the line may still come later.
@@ -454,7 +454,7 @@ async fn execute(
     services: &Arc<CycleServices>,
     subject: &Subject,
     command: CommandLine,
-    (cycle, right): (&Cycle, Option<&Right>),
+    (cycle, right): (&Cycle, Option<&dyn Right>),
     on_line: impl FnMut(&str),
 ) -> CycleWork {
     let place = match place(subject, cycle, right) {
@@ -491,7 +491,7 @@ async fn execute(
 }
 
 /// In a fleet a claim's drain outlives the cycle.
-fn timeout_of(subject: &Subject, right: Option<&Right>) -> Duration {
+fn timeout_of(subject: &Subject, right: Option<&dyn Right>) -> Duration {
     let timeout = subject.policy.cycle_timeout;
     if right.is_some() {
         timeout.min(LONGEST_IN_A_FLEET)
@@ -503,7 +503,7 @@ fn timeout_of(subject: &Subject, right: Option<&Right>) -> Duration {
 fn place<'a>(
     subject: &'a Subject,
     cycle: &Cycle,
-    right: Option<&'a Right>,
+    right: Option<&'a dyn Right>,
 ) -> Result<command::Place<'a>, String> {
     let gate = cycle
         .gate()

@@ -70,7 +70,7 @@ pub(super) async fn sync(
     services: &Arc<CycleServices>,
     subject: &Subject,
     told: &mut SyncHistory,
-    (cycle, right): (&Cycle, Option<&Right>),
+    (cycle, right): (&Cycle, Option<&dyn Right>),
 ) -> CycleWork {
     if let Some(error) = cycle.no_gate() {
         let why = format!("without a gate two syncs could meet in one repository: {error}");

@@ -4,22 +4,97 @@
 //! The library keeps one session for the whole process in threads of its own; a thread here hears of it, tells every
 //! running cycle its new deadline, and the scheduler which databases are due. So neither waits for the other.
 
-#[cfg(not(feature = "fleet"))]
-mod absent;
 #[cfg(feature = "fleet")]
 mod listener;
 #[cfg(feature = "fleet")]
 mod rights;
 
 use std::ffi::OsString;
+use std::fmt::Debug;
+use std::future::pending;
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use beadlock_base::opened::OpenDirectory;
 use beadlock_core::Decision;
+use beadlock_supervise::runner::RunnerDeadline;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-#[cfg(not(feature = "fleet"))]
-pub(crate) use absent::{Fleet, FleetUpdates, Right};
-#[cfg(feature = "fleet")]
-pub(crate) use rights::{Fleet, FleetUpdates, Right};
+/// The rights of the cycles of databases that have joined a fleet.
+pub(crate) trait Rights: Send + Sync {
+    /// There is one look at each database, which has to wait for its right.
+    fn is_one_look(&self) -> bool;
+
+    /// The right for one cycle of the database in this directory; `None`: it has not joined a fleet. Makes no request
+    /// of etcd.
+    fn enter(
+        &self,
+        number: usize,
+        dir: &OpenDirectory,
+    ) -> Result<Option<Box<dyn Right>>, NotEntered>;
+
+    /// How it fares; `None`: no database has joined.
+    fn status(&self) -> Option<FleetStatus>;
+
+    /// Ends the session, after the last cycle. Blocks, for as long as etcd does not answer.
+    fn end(&self);
+}
+
+/// The right to run one cycle. Dropped, it is given back.
+pub(crate) trait Right: Debug + Send + Sync {
+    /// The mark of the directory whose gate is held is still the one that the right is for.
+    fn is_of(&self, gate: Option<BorrowedFd<'_>>) -> bool;
+
+    /// For the runner of the cycle's command: its deadline, and where it hears of the later ones until the watch is
+    /// dropped.
+    fn runner(&self) -> io::Result<(RunnerDeadline, RunnerWatch)>;
+}
+
+/// A running cycle hears of deadlines until this is dropped.
+pub(crate) struct RunnerWatch {
+    /// Notified when the runner should have killed its work, and has not: it may have been stopped.
+    pub(crate) overdue: Arc<Notify>,
+    /// Dropped with this.
+    _running: Box<dyn Send + Sync>,
+}
+
+/// What has happened, for the scheduler.
+pub(crate) struct FleetUpdates(UnboundedReceiver<FleetUpdate>);
+
+impl FleetUpdates {
+    /// The next one. Cancel safe.
+    pub(crate) async fn next(&mut self) -> FleetUpdate {
+        match self.0.recv().await {
+            Some(update) => update,
+            None => pending().await,
+        }
+    }
+}
+
+/// Who gives the rights, and what is heard of the fleet. Nobody gives any in a program without the feature: there the
+/// check skips the databases that have joined.
+#[cfg_attr(
+    not(feature = "fleet"),
+    expect(unused_variables, reason = "there is no fleet to ask")
+)]
+pub(crate) fn begin(
+    variables: FleetVariables,
+    is_one_look: bool,
+) -> (Option<Box<dyn Rights>>, FleetUpdates) {
+    let (updates, heard) = unbounded_channel();
+    #[cfg(feature = "fleet")]
+    let rights: Option<Box<dyn Rights>> = Some(Box::new(rights::Fleet::new(
+        variables,
+        is_one_look,
+        updates,
+    )));
+    #[cfg(not(feature = "fleet"))]
+    let rights = None;
+    (rights, FleetUpdates(heard))
+}
 
 /// What says where the fleet's etcd is.
 #[cfg_attr(

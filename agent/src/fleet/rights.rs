@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -17,9 +17,11 @@ use beadlock_fleet::{
 };
 use beadlock_supervise::runner::{GRACE, RunnerDeadline};
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedSender;
 
-use super::{FleetStatus, FleetUpdate, FleetVariables, NotEntered, listener};
+use super::{
+    FleetStatus, FleetUpdate, FleetVariables, NotEntered, Right, Rights, RunnerWatch, listener,
+};
 
 /// So long after the start it is not news that etcd has not answered yet.
 const START: Duration = Duration::from_secs(2);
@@ -31,26 +33,13 @@ const ONE_LOOK: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// The agent in its fleet, once a database is there that has joined one.
-pub(crate) struct Fleet {
+pub(super) struct Fleet {
     variables: FleetVariables,
     /// One look at every database: it waits for its rights.
     is_one_look: bool,
     agent: Mutex<Option<(FleetAgent, Instant)>>,
     running: Arc<Running>,
     updates: UnboundedSender<FleetUpdate>,
-}
-
-/// What has happened, for the scheduler.
-pub(crate) struct FleetUpdates(UnboundedReceiver<FleetUpdate>);
-
-impl FleetUpdates {
-    /// The next one. Cancel safe.
-    pub(crate) async fn next(&mut self) -> FleetUpdate {
-        match self.0.recv().await {
-            Some(update) => update,
-            None => std::future::pending().await,
-        }
-    }
 }
 
 /// What the listener knows: the cycles that run, and which databases have a name.
@@ -72,63 +61,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Fleet {
-    pub(crate) fn new(variables: FleetVariables, is_one_look: bool) -> (Self, FleetUpdates) {
-        let (updates, heard) = unbounded_channel();
+    pub(super) fn new(
+        variables: FleetVariables,
+        is_one_look: bool,
+        updates: UnboundedSender<FleetUpdate>,
+    ) -> Self {
         let (agent, running) = Default::default();
-        (
-            Self {
-                variables,
-                is_one_look,
-                agent,
-                running,
-                updates,
-            },
-            FleetUpdates(heard),
-        )
-    }
-
-    /// There is one look at each database, which has to wait for its right.
-    pub(crate) fn is_one_look(&self) -> bool {
-        self.is_one_look
-    }
-
-    /// The right for one cycle of the database in this directory; `None`: it has not joined a fleet. Makes no request
-    /// of etcd.
-    pub(crate) fn enter(
-        &self,
-        number: usize,
-        dir: &OpenDirectory,
-    ) -> Result<Option<Right>, NotEntered> {
-        let mark = mark::read(dir).map_err(unusable)?;
-        let Some(mark) = mark else { return Ok(None) };
-        let (agent, since) = self.agent().map_err(unusable)?;
-        locked(&self.running.names)
-            .entry(mark.name.clone())
-            .or_default()
-            .insert(number);
-        let begun = Instant::now();
-        loop {
-            let refusal = match agent.permit(&mark) {
-                Ok(permit) => {
-                    return Ok(Some(Right {
-                        permit: Arc::new(permit),
-                        mark,
-                        running: Arc::clone(&self.running),
-                    }));
-                }
-                Err(refusal) => refusal,
-            };
-            let is_young = since.elapsed() < START;
-            let comes_soon = match &refusal {
-                Refusal::Asking => true,
-                Refusal::Unreachable { .. } => is_young,
-                _ => false,
-            };
-            match comes_soon {
-                true if !self.is_one_look => return Err(NotEntered::Asking),
-                true if begun.elapsed() < ONE_LOOK => sleep(AGAIN),
-                _ => return Err(NotEntered::Skip(refusal.decision())),
-            }
+        Self {
+            variables,
+            is_one_look,
+            agent,
+            running,
+            updates,
         }
     }
 
@@ -166,9 +110,52 @@ impl Fleet {
             .map_err(|error| format!("failed to begin to listen: {}", system_words(&error)))?;
         Ok(agent.insert(started).clone())
     }
+}
 
-    /// How it fares; `None`: no database has joined.
-    pub(crate) fn status(&self) -> Option<FleetStatus> {
+impl Rights for Fleet {
+    fn is_one_look(&self) -> bool {
+        self.is_one_look
+    }
+
+    fn enter(
+        &self,
+        number: usize,
+        dir: &OpenDirectory,
+    ) -> Result<Option<Box<dyn Right>>, NotEntered> {
+        let mark = mark::read(dir).map_err(unusable)?;
+        let Some(mark) = mark else { return Ok(None) };
+        let (agent, since) = self.agent().map_err(unusable)?;
+        locked(&self.running.names)
+            .entry(mark.name.clone())
+            .or_default()
+            .insert(number);
+        let begun = Instant::now();
+        loop {
+            let refusal = match agent.permit(&mark) {
+                Ok(permit) => {
+                    return Ok(Some(Box::new(CycleRight {
+                        permit: Arc::new(permit),
+                        mark,
+                        running: Arc::clone(&self.running),
+                    })));
+                }
+                Err(refusal) => refusal,
+            };
+            let is_young = since.elapsed() < START;
+            let comes_soon = match &refusal {
+                Refusal::Asking => true,
+                Refusal::Unreachable { .. } => is_young,
+                _ => false,
+            };
+            match comes_soon {
+                true if !self.is_one_look => return Err(NotEntered::Asking),
+                true if begun.elapsed() < ONE_LOOK => sleep(AGAIN),
+                _ => return Err(NotEntered::Skip(refusal.decision())),
+            }
+        }
+    }
+
+    fn status(&self) -> Option<FleetStatus> {
         let status = locked(&self.agent).as_ref()?.0.status();
         let session = match &status.standing {
             Some(Standing::Live) => "live",
@@ -186,38 +173,34 @@ impl Fleet {
         })
     }
 
-    /// Ends the session, after the last cycle. Blocks, for as long as etcd does not answer.
-    pub(crate) fn end(&self) {
+    fn end(&self) {
         let agent = locked(&self.agent).take();
         // What does not answer now ends by itself.
         let _ = agent.map(|(agent, _)| agent.end());
     }
 }
 
-/// The right to run one cycle. Dropped, it is given back.
-pub(crate) struct Right {
+/// A permit, and the mark that it is for.
+struct CycleRight {
     permit: Arc<Permit>,
     mark: Mark,
     running: Arc<Running>,
 }
 
-impl std::fmt::Debug for Right {
+impl std::fmt::Debug for CycleRight {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Right")
+        f.debug_struct("CycleRight")
             .field("mark", &self.mark)
             .finish_non_exhaustive()
     }
 }
 
-impl Right {
-    /// The mark of the directory whose gate is held is still the one that the right is for.
-    pub(crate) fn is_of(&self, gate: Option<impl AsFd>) -> bool {
+impl Right for CycleRight {
+    fn is_of(&self, gate: Option<BorrowedFd<'_>>) -> bool {
         gate.is_some_and(|gate| matches!(mark::read(gate), Ok(Some(mark)) if mark == self.mark))
     }
 
-    /// For the runner of the cycle's command: its deadline, and where it hears of the later ones until the watch is
-    /// dropped.
-    pub(crate) fn runner(&self) -> io::Result<(RunnerDeadline, RunnerWatch)> {
+    fn runner(&self) -> io::Result<(RunnerDeadline, RunnerWatch)> {
         let (later, sender) = DeadlineSender::pipe()?;
         let overdue = Arc::new(Notify::new());
         let id = {
@@ -236,29 +219,23 @@ impl Right {
         Ok((
             RunnerDeadline { first, later },
             RunnerWatch {
-                id,
-                running: Arc::clone(&self.running),
                 overdue,
+                _running: Box::new(Listed {
+                    id,
+                    running: Arc::clone(&self.running),
+                }),
             },
         ))
     }
 }
 
-/// A running cycle hears of deadlines until this is dropped.
-pub(crate) struct RunnerWatch {
+/// The place of a running cycle in the list.
+struct Listed {
     id: u64,
     running: Arc<Running>,
-    overdue: Arc<Notify>,
 }
 
-impl RunnerWatch {
-    /// Returns when the runner should have killed its work, and has not: it may have been stopped.
-    pub(crate) async fn overdue(&self) {
-        self.overdue.notified().await;
-    }
-}
-
-impl Drop for RunnerWatch {
+impl Drop for Listed {
     fn drop(&mut self) {
         locked(&self.running.cycles).remove(&self.id);
     }

@@ -49,7 +49,7 @@ use crate::audit::AuditTrail;
 use crate::config::{AgentSettings, ArrivedDatabase, CommandLine, RunMode};
 use crate::cycle::{CheckResult, CycleServices, CycleSettings, RunningUpkeep, Subject};
 use crate::database::{Due, LoggedState};
-use crate::fleet::{Fleet, FleetUpdates};
+use crate::fleet::FleetUpdates;
 use crate::log::{self, own};
 use crate::notify::{self, ServiceWatchdog};
 use crate::outcome::Outcome;
@@ -163,7 +163,7 @@ impl Scheduler {
         watch.mind(&common.own_files);
         let audits_at_once = settings.mode == RunMode::Once;
         let (fleet, fleet_updates) =
-            Fleet::new(typed.fleet.clone(), settings.mode == RunMode::Once);
+            crate::fleet::begin(typed.fleet.clone(), settings.mode == RunMode::Once);
         let (fetches, fetch_requests, hosts) = Default::default();
         let work = CycleServices {
             helpers,
@@ -234,7 +234,11 @@ impl Scheduler {
             if is_idle && (self.is_ending || is_done) {
                 let work = Arc::clone(&self.work);
                 // It blocks while etcd does not answer; the rights end by themselves then.
-                let _ = timeout(END_OF_FLEET, spawn_blocking(move || work.fleet.end())).await;
+                let _ = timeout(
+                    END_OF_FLEET,
+                    spawn_blocking(move || work.fleet.as_ref().map(|fleet| fleet.end())),
+                )
+                .await;
                 return self.code_at_the_end();
             }
             let patience = self.end_of_patience();

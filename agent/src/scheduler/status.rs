@@ -28,7 +28,7 @@ impl Scheduler {
                     .chain(self.unserved.seen())
                     .collect();
                 let stale_after = self.settings.agent.stale_after;
-                let fleet = self.work.fleet.status();
+                let fleet = self.work.fleet.as_ref().and_then(|fleet| fleet.status());
                 let _ = answer.send(Snapshot {
                     is_ending: self.is_ending,
                     databases,
