@@ -186,11 +186,9 @@ impl<T: Send + 'static> CheckPool<T> {
 
     /// Wakes a resting thread, or starts a new one where there may be one.
     fn start(self: &Arc<Self>, queue: &mut CheckQueue<T>) {
-        if queue.resting > 0 {
-            if queue.resting > queue.woken {
-                queue.woken += 1;
-                self.more.notify_one();
-            }
+        if queue.resting > queue.woken {
+            queue.woken += 1;
+            self.more.notify_one();
         } else if queue.threads < self.processors + queue.helping {
             queue.threads += 1;
             let pool = Arc::clone(self);
@@ -328,6 +326,26 @@ mod tests {
             checks.answer().await;
         }
         assert_eq!(made.load(Ordering::Relaxed), 1_000);
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_has_been_woken_already_is_not_taken_for_one_that_rests() {
+        let mut checks = Checks::new(2);
+        checks.put(0, || ());
+        checks.answer().await;
+        wait_until("a thread that rests", || checks.pool.lock().resting == 1);
+        let mut queue = checks.pool.lock();
+        for number in 1..=2 {
+            checks.in_flight += 1;
+            let call = (number, Instant::now(), Box::new(|| ()) as Box<_>);
+            queue.calls.push_back(call);
+            checks.pool.start(&mut queue);
+        }
+        assert_eq!((queue.woken, queue.threads), (1, 2));
+        drop(queue);
+        while !checks.is_idle() {
+            checks.answer().await;
+        }
     }
 
     #[tokio::test]

@@ -20,14 +20,15 @@ fn pages(scene: &Scene) -> Vec<String> {
 fn there_is_a_page_for_each_command_and_for_each_file() {
     let scene = crate::a_scene();
     let pages = pages(&scene);
-    for page in [
+    let of_fleet = ["beadlock-fleet-create.1", "fleet.toml.5"];
+    let all = [
         "beadlock.1",
         "beadlock-hold.1",
         "beadlock-completions.1",
-        "beadlock-fleet-create.1",
         "exclusive-lock.5",
-        "fleet.toml.5",
-    ] {
+    ];
+    let of_fleet = cfg!(feature = "fleet").then_some(of_fleet);
+    for page in all.into_iter().chain(of_fleet.into_iter().flatten()) {
         assert!(pages.iter().any(|name| name == page), "{page} in {pages:?}");
     }
     let hold = fs::read_to_string(scene.file("pages/beadlock-hold.1")).unwrap();
