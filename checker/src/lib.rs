@@ -22,6 +22,14 @@
 //! - A lock whose holder is proved dead is removed by the next check that finds it.
 //! - Input that cannot be understood is a lock, not an open door. No input makes this crate panic or hang.
 //!
+//! # Order
+//! 1. [`Cycle::enter`] takes the gate, an flock on the database's directory, without waiting. Who claims waits for it.
+//! 2. Under the gate it looks whether a lock is there, and whether its holder may be alive. A lock whose holder is proved
+//!    dead is removed.
+//! 3. [`Entered::Cycle`]: work. The gate stays shut meanwhile, and a claim that comes now waits for the end.
+//!    [`Entered::Skipped`]: leave the database alone; the [`Decision`] is the line for the log.
+//! 4. [`Cycle::leave`] opens the gate. So does the end of the process.
+//!
 //! # Limits
 //! - The protocol is cooperative: a program that does not ask is not stopped. It is not a security boundary.
 //! - The gate (an flock on the directory) reaches as far as one kernel and one mount view.

@@ -1,5 +1,5 @@
 //! One sync of one database through git, which never harms the repository (docs/design.md#the-git-action). The agent's
-//! `--action git`; it carries no stability promise.
+//! `--action git`; siblings alone use it and pin it with `=`.
 //!
 //! A sync is a process of its own, this binary with a hidden first argument: so it keeps the gate and comes to its end
 //! also without the agent. It reports to the agent in [messages](SyncMessage). The `git` program does the work; what

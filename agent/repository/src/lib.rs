@@ -1,6 +1,6 @@
 //! The git repository around a database: where it is, what it says, and why git cannot go on in it
-//! (docs/design.md#the-git-action). What the sync, `beadlock-git`, stands on; siblings alone use it, and it carries no
-//! stability promise.
+//! (docs/design.md#the-git-action). What the sync, `beadlock-git`, stands on; siblings alone use it and pin it
+//! with `=`.
 //!
 //! - **git.** Each answer is a [call](program) of the `git` program, that asks nobody and comes to an end.
 //! - **The repository** is [found](find) around a database, and [known] again by the next sync. Who may change what git is

@@ -1,5 +1,5 @@
 //! Who may change what leads to a database (docs/design.md#whose-databases). What `beadlock-agent` and its sync through
-//! git share; it carries no stability promise.
+//! git share; siblings alone use it and pin it with `=`.
 //!
 //! [`Trusted`] asks about one open directory, and [`Doubt`] is why it is not trusted. [`Owners`] asks about a whole
 //! database: its directory, those above it, and the one whose redirect leads to it; [`Refusal`] says why it is not

@@ -1,5 +1,5 @@
-//! Three-way merge of JSONL record files by id, and questions about their versions. What `beadlock` and its agent share; it
-//! carries no stability promise.
+//! Three-way merge of JSONL record files by id, and questions about their versions. What `beadlock` and its agent share;
+//! siblings alone use it and pin it with `=`.
 //!
 //! A record file has a JSON object with an `id` on each line. A text merge doubles or tears such records where both sides
 //! append, or change one record. [`merge()`] takes three versions and merges them by id, and a record that both sides

@@ -1,5 +1,5 @@
 //! Claims of a beads database across machines, through etcd (docs/fleet.md). What `beadlock` and `beadlock-agent`
-//! share; it carries no stability promise.
+//! share; siblings alone use it and pin it with `=`.
 //!
 //! A database directory belongs to a fleet by its [`mark`]; where the fleet's etcd is, the [`Config`] says. A command
 //! claims a database with [`FleetClaim`], an agent runs its cycles by [`FleetAgent`], and [`Fleet`] is what the
