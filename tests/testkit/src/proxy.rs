@@ -85,6 +85,11 @@ impl Drop for Proxy {
     }
 }
 
+/// A copy: a lock that is kept while a piece waits would make the other connections wait for it too.
+fn now(passing: &Mutex<Passing>) -> Passing {
+    *passing.lock().expect("no thread panics with it")
+}
+
 fn serve(
     client: TcpStream,
     server: SocketAddr,
@@ -94,12 +99,10 @@ fn serve(
     let (passing, is_over) = (Arc::clone(passing), Arc::clone(is_over));
     thread::spawn(move || {
         // The connection itself is silent too.
-        while *passing.lock().expect("no panic") == Passing::Silent
-            && !is_over.load(Ordering::SeqCst)
-        {
+        while now(&passing) == Passing::Silent && !is_over.load(Ordering::SeqCst) {
             thread::sleep(LOOK);
         }
-        if *passing.lock().expect("no panic") == Passing::Refuse {
+        if now(&passing) == Passing::Refuse {
             return;
         }
         let Ok(server) = TcpStream::connect_timeout(&server, Duration::from_secs(2)) else {
@@ -129,8 +132,7 @@ fn pump(
     let mut piece = [0; 16 * 1024];
     let mut passed = None::<Instant>;
     loop {
-        let now = *passing.lock().expect("no panic");
-        if is_over.load(Ordering::SeqCst) || now == Passing::Refuse {
+        if is_over.load(Ordering::SeqCst) || now(passing) == Passing::Refuse {
             break;
         }
         let count = match from.read(&mut piece) {
@@ -144,7 +146,7 @@ fn pump(
         if !is_answer && piece[..count].starts_with(b"POST /v3/watch ") {
             is_watch.store(true, Ordering::SeqCst);
         }
-        match *passing.lock().expect("no panic") {
+        match now(passing) {
             Passing::Silent => continue,
             Passing::DeadWatch if is_answer && is_watch.load(Ordering::SeqCst) => continue,
             Passing::NoAnswers if is_answer => continue,
@@ -160,4 +162,30 @@ fn pump(
     }
     let _ = from.shutdown(Shutdown::Both);
     let _ = to.shutdown(Shutdown::Both);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_network_delays_each_connection_and_none_for_another() {
+        let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let proxy = Proxy::to(server.local_addr().expect("an address"));
+        let delay = Duration::from_secs(1);
+        proxy.pass(Passing::Slow(delay));
+        let begun = Instant::now();
+        // One after the other they would take 20 s.
+        let clients = [(); 20].map(|()| {
+            let mut client = TcpStream::connect(proxy.node()).expect("a connection");
+            client.write_all(b"x").expect("a byte is sent");
+            client
+        });
+        for _ in &clients {
+            let (mut connection, _) = server.accept().expect("a connection");
+            connection.read_exact(&mut [0]).expect("a byte comes");
+            assert!(begun.elapsed() >= delay, "{:?}", begun.elapsed());
+        }
+        assert!(begun.elapsed() < 10 * delay, "{:?}", begun.elapsed());
+    }
 }
