@@ -6,7 +6,7 @@
 //! [`request`] is made into a record ([`draft`]) and a lock ([`claiming`]), after the gate ([`gate`]) and after the wait
 //! for another holder ([`patience`], [`settling`]). While it stands it is kept up ([`keeping`], [`lease`]) and watched
 //! ([`loss`]); then it ends ([`leaving`]). Who waits for it says how ([`observe`]), and hears of everything as a notice:
-//! no sentence is made here that is not an [`error`].
+//! no sentence is made here that is not an [`error`]. What JSON says of one lock is a row of its [`report`].
 //!
 //! Linux alone: the sources do not compile elsewhere.
 
@@ -39,6 +39,7 @@ pub mod patience;
 pub mod protocol;
 pub mod release;
 pub mod remote;
+pub mod report;
 pub mod request;
 pub mod script;
 pub mod settling;

@@ -3,19 +3,9 @@
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_core::look::{Look, look};
 use beadlock_core::{Decision, Options, Proceed, Skip, Verdict, Watched};
-use serde_json::{Value, json};
 
-use super::explanation::Explanation;
-use beadlock_claim::{error::Exit, target::Target};
-
-/// A log line, with its target's name where there are several; nothing where there is none.
-pub fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String {
-    match (message.is_empty(), is_one_of_many) {
-        (true, _) => String::new(),
-        (false, true) => format!("{target}: {message}\n"),
-        (false, false) => format!("{message}\n"),
-    }
-}
+use super::{explanation::Explanation, lines};
+use beadlock_claim::{error::Exit, report::Report, target::Target};
 
 /// The line of a daemon's log for the decision; without its words `database`, `sync` and `sync cycle` unless
 /// `speaks_of_databases`.
@@ -71,63 +61,52 @@ impl Checked {
         of_it(&self.before).or_else(|| of_it(&look(&self.target.place, &Options::default())))
     }
 
-    fn message(&self) -> String {
-        message(&self.decision, self.target.rules().speaks_of_databases)
+    /// The facts. With `explain` they have witnesses, `lease_unavailable` and the next command.
+    pub fn report(&self, explain: bool) -> Report {
+        let decision = &self.decision;
+        let report = Report {
+            skips: decision.is_skip(),
+            verdict: Some(decision.verdict()),
+            reason: Some(decision.reason()),
+            removed: decision.removed().is_some(),
+            holder: decision.record().map(|record| record.holder().to_owned()),
+            id: self.id(),
+            message: message(decision, self.target.rules().speaks_of_databases),
+            ..Report::of(&self.target)
+        };
+        if !explain {
+            return report;
+        }
+        let report = self.explain(&self.before).added_to(report);
+        Report {
+            lease_unavailable: Some(self.lease_unavailable()),
+            next: Some(self.next()),
+            ..report
+        }
     }
 
-    /// The target's element of `data` in the JSON of `check`; `explain` adds `witnesses`, `lease_unavailable` and
-    /// `next`.
-    pub fn json(&self, explain: bool) -> Value {
-        let mut data = json!({
-            "target": self.target.name(),
-            "path": self.target.path().to_string_lossy(),
-            "decision": if self.decision.is_skip() { "skip" } else { "proceed" },
-            "verdict": self.decision.verdict().as_str(),
-            "removed": self.decision.removed().is_some(),
-            "holder": self.decision.record().map(|record| record.holder()),
-            "id": self.id(),
-            "reason": self.decision.reason().as_str(),
-            "message": self.message(),
+    /// The log line, as [`lines::message_line`] has it, and what the report explains: the verdict, the facts and what
+    /// to type next, one line each.
+    pub fn text(&self, report: &Report, is_one_of_many: bool) -> String {
+        let line = lines::message_line(&report.message, &self.target.given, is_one_of_many);
+        let (Some(verdict), Some(reason)) = (report.verdict, report.reason) else {
+            return line;
+        };
+        let holder = report.holder.as_ref();
+        let holder = holder.map(|holder| format!(", holder {}", escaped(holder)));
+        let mut below = vec![format!(
+            "{}: {} ({reason}){}",
+            escaped_path(&report.path),
+            verdict.as_str(),
+            holder.unwrap_or_default()
+        )];
+        below.extend(lines::facts(report));
+        let without_lease = report.lease_unavailable == Some(true);
+        let without_lease = without_lease.then(|| {
+            "lease_unavailable: the lock was compared before and after instead; two writers at once could lose a claim"
+                .to_owned()
         });
-        if explain && let Some(fields) = data.as_object_mut() {
-            fields.insert("witnesses".to_owned(), self.explain(&self.before).json());
-            fields.insert(
-                "lease_unavailable".to_owned(),
-                self.lease_unavailable().into(),
-            );
-            fields.insert("next".to_owned(), self.next().into());
-        }
-        data
-    }
-
-    /// The log line, as [`message_line`] has it; `explain` adds the verdict, the facts and what to type next, one line
-    /// each.
-    pub fn text(&self, explain: bool, is_one_of_many: bool) -> String {
-        let mut text = message_line(&self.message(), &self.target.given, is_one_of_many);
-        if explain {
-            let (verdict, reason) = (self.decision.verdict(), self.decision.reason());
-            let path = escaped_path(&self.target.path());
-            let holder = self
-                .decision
-                .record()
-                .map(|record| format!(", holder {}", escaped(record.holder())));
-            let holder = holder.unwrap_or_default();
-            text.push_str(&format!(
-                "  {path}: {} ({reason}){holder}\n",
-                verdict.as_str()
-            ));
-            for line in self.explain(&self.before).lines() {
-                text.push_str(&format!("  {line}\n"));
-            }
-            if self.lease_unavailable() {
-                text.push_str(
-                    "  lease_unavailable: the lock was compared before and after instead; two writers at once could \
-                     lose a claim\n",
-                );
-            }
-            text.push_str(&format!("  next: {}\n", self.next()));
-        }
-        text
+        line + &lines::block(below, None, without_lease, report)
     }
 
     /// A stale lock was removed without a lease to watch it by (docs/design.md#without-leases).

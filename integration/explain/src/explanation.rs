@@ -1,5 +1,5 @@
 //! Everything that a verdict rests on, what it amounts to for a reader, and what to type next
-//! (docs/design.md#looking): one list of facts, which is rendered as text and as JSON.
+//! (docs/design.md#looking): one list of facts, which a report shows as text and as JSON.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use beadlock_base::{
     escape::{escaped, escaped_path},
     filesystem::FileKind,
 };
+use beadlock_core::Options;
 use beadlock_core::dialect::{Record, StartedAt};
-use beadlock_core::{Options, Verdict};
 use beadlock_core::{facts, look::Look, on_disk::OnDisk};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::by_protocol;
-use super::gate::{GateSeen, Shut};
+use super::gate::Shut;
 use super::situation::{self, Situation};
 use crate::explained::{Explained, Inspected, Machine, NextCommand, millis};
 use beadlock_base::words::counted;
 use beadlock_claim::words::{self, kind_words, with_comment};
-use beadlock_claim::{fact::Fact, target::Target};
+use beadlock_claim::{fact::Fact, report::Report, target::Target};
 
 /// What is known about one lock and its gate.
 #[derive(Debug)]
 pub struct Explanation {
     facts: Vec<Fact>,
-    gate: GateSeen,
+    is_gate_shut: bool,
     pub(crate) next: String,
     /// The same: the command, and what it is for.
     pub command: NextCommand,
@@ -108,7 +108,7 @@ impl Explanation {
         all.extend(gate_for_people);
         Self {
             facts: all,
-            gate: gate.seen(),
+            is_gate_shut: gate.is_shut(),
             next,
             command: typed,
             why,
@@ -116,59 +116,16 @@ impl Explanation {
         }
     }
 
-    /// One fact a line, for people; what they amount to first.
-    pub fn lines(&self) -> Vec<String> {
-        lines(&self.facts)
+    /// The report, and what explains it.
+    pub(crate) fn added_to(self, report: Report) -> Report {
+        Report {
+            witnesses: Some(self.facts),
+            is_gate_shut: self.is_gate_shut,
+            holder_is: self.holder_is,
+            next: Some(self.next),
+            ..report
+        }
     }
-
-    /// What a reader needs first: why, since when, and what stands in the way: at most three lines, and one with the
-    /// address of what it is held for.
-    pub fn brief(&self) -> Vec<String> {
-        brief(&self.facts, self.gate)
-    }
-
-    /// The same facts for programs: the `witnesses` of the JSON contract. A fact that is not known is null; what only a
-    /// record has is there only with a record.
-    pub fn json(&self) -> Value {
-        json(&self.facts)
-    }
-}
-
-pub(crate) fn lines(facts: &[Fact]) -> Vec<String> {
-    facts.iter().filter_map(Fact::line).collect()
-}
-
-/// As [`Explanation::brief`].
-pub(crate) fn brief(facts: &[Fact], gate: GateSeen) -> Vec<String> {
-    let text = |name: &str| {
-        facts
-            .iter()
-            .find(|fact| fact.name == name && fact.text.is_some())
-    };
-    let gate = text("gate").filter(|_| gate == GateSeen::Shut);
-    let waiting = text("waiting for the gate").or(text("waiting for it"));
-    let in_the_way: Vec<String> = [gate, waiting]
-        .into_iter()
-        .flatten()
-        .filter_map(Fact::line)
-        .collect();
-    // A lock of this name in another directory is another lock.
-    let directory = text("directory").and_then(Fact::line);
-    let in_the_way = directory.or_else(|| match in_the_way.is_empty() {
-        true => text("side file").and_then(Fact::line),
-        false => Some(in_the_way.join("; ")),
-    });
-    let first = ["why", "acquired", "about"]
-        .into_iter()
-        .filter_map(|name| text(name)?.line());
-    first.chain(in_the_way).collect()
-}
-
-pub(crate) fn json(facts: &[Fact]) -> Value {
-    let fields = facts
-        .iter()
-        .filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?)));
-    Value::Object(fields.collect::<Map<_, _>>())
 }
 
 /// The address of what the lock is held for. Any other text in its place is shown as a name is: escaped.
@@ -179,42 +136,6 @@ fn about(record: &Record) -> Option<Fact> {
         None => format!("\"{}\", which is not an address of the web", escaped(given)),
     };
     Some(Fact::new("about", text, given))
-}
-
-/// What is known, its id, what is known `besides`, and what to type, one line each.
-pub(crate) fn below(
-    mut lines: Vec<String>,
-    id: Option<&str>,
-    besides: Option<String>,
-    next: &str,
-) -> String {
-    lines.extend(id.map(|id| format!("id: {}", escaped(id))));
-    lines.extend(besides);
-    lines.push(format!("next: {next}"));
-    lines.iter().map(|line| format!("  {line}\n")).collect()
-}
-
-/// One element of `data` of `status` and `list`; `held` is the record and its age.
-pub(crate) fn row(
-    target: &Target,
-    (verdict, message, id): (Verdict, &str, Option<&str>),
-    held: Option<(&Record, Duration)>,
-    (witnesses, next): (Value, &str),
-) -> Value {
-    let record = held.map(|(record, _)| record);
-    json!({
-        "target": target.name(),
-        "path": target.path().to_string_lossy(),
-        "verdict": verdict.as_str(),
-        "holder": record.map(|record| record.holder()),
-        "id": id,
-        "reason": verdict.reason().as_str(),
-        "message": message,
-        "record": record.and_then(|record| serde_json::to_value(record).ok()),
-        "age_ms": held.map(|(_, age)| words::millis(age)),
-        "witnesses": witnesses,
-        "next": next,
-    })
 }
 
 fn file_json(file: &OnDisk, now: StartedAt) -> Value {

@@ -19,15 +19,6 @@ pub struct Shut {
     waiters: Vec<GateHolder>,
 }
 
-/// Whether a gate is in the way of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GateSeen {
-    /// Nobody has it, as far as `/proc` shows; or the lock has none.
-    Open,
-    /// Somebody has it.
-    Shut,
-}
-
 #[derive(Debug, Clone, Copy)]
 pub struct Orphaned<'a> {
     pub daemon: Option<i32>,
@@ -89,13 +80,6 @@ impl Shut {
 
     pub fn is_shut(&self) -> bool {
         !self.holders.is_empty()
-    }
-
-    pub fn seen(&self) -> GateSeen {
-        match self.is_shut() {
-            true => GateSeen::Shut,
-            false => GateSeen::Open,
-        }
     }
 
     /// The daemon was killed, and its command keeps the gate shut.

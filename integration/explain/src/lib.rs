@@ -18,6 +18,7 @@ pub mod checked;
 pub mod explained;
 pub mod explanation;
 mod gate;
+pub mod lines;
 mod memory;
 pub mod observed;
 mod process;

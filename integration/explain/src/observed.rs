@@ -1,12 +1,11 @@
-//! A lock that the kernel keeps, as `check`, `status` and `list` show it.
+//! A lock that the kernel keeps, as `check` and `status` show it.
 
 use beadlock_core::Verdict;
 use beadlock_core::gates::Gates;
-use serde_json::{Value, json};
 
-use super::{checked::message_line, explanation, gate::GateSeen};
+use super::{lines, seen::color};
 use beadlock_claim::kernel_lock::{Observation, WithoutRecord};
-use beadlock_claim::{error::Exit, target::Target};
+use beadlock_claim::{error::Exit, report::Report, target::Target};
 use beadlock_console::talk::Talk;
 
 /// A target whose lock the kernel keeps, and what was observed of that.
@@ -34,84 +33,50 @@ impl Observed {
         }
     }
 
-    /// The target's element of `data` in the JSON of `check`; `explain` adds `witnesses` and `next`.
-    pub fn checked(&self, explain: bool) -> Value {
-        let Observation {
-            verdict,
-            message,
-            id,
-            next,
-            ..
-        } = &self.seen;
-        let mut data = json!({
-            "target": self.target.name(),
-            "path": self.target.path().to_string_lossy(),
-            "decision": if *verdict == Verdict::Free { "proceed" } else { "skip" },
-            "verdict": verdict.as_str(),
-            "removed": false,
-            "holder": null,
-            "id": id,
-            "reason": verdict.reason().as_str(),
-            "message": message,
-        });
-        if explain && let Some(fields) = data.as_object_mut() {
-            fields.insert("witnesses".to_owned(), explanation::json(&self.seen.facts));
-            fields.insert("next".to_owned(), next.clone().into());
+    /// The facts, with what explains them.
+    pub fn report(&self) -> Report {
+        let seen = &self.seen;
+        Report {
+            skips: seen.verdict != Verdict::Free,
+            verdict: Some(seen.verdict),
+            reason: Some(seen.verdict.reason()),
+            id: seen.id.clone(),
+            message: seen.message.clone(),
+            witnesses: Some(seen.facts.clone()),
+            next: Some(seen.next.clone()),
+            ..Report::of(&self.target)
         }
-        data
     }
 
-    /// The line of a `check`, and what it explains.
-    pub fn checked_text(&self, explain: bool, is_one_of_many: bool) -> String {
-        let line = message_line(&self.seen.message, &self.target.given, is_one_of_many);
-        if explain { line + &self.below() } else { line }
+    /// The facts of a `check`: without `explain` they have no witnesses and no next command.
+    pub fn checked(&self, explain: bool) -> Report {
+        let report = self.report();
+        Report {
+            witnesses: report.witnesses.filter(|_| explain),
+            next: report.next.filter(|_| explain),
+            ..report
+        }
     }
 
-    /// The target's element of `data` in the JSON of `status`.
-    pub fn json(&self) -> Value {
-        let Observation {
-            verdict,
-            message,
-            id,
-            facts,
-            next,
-            ..
-        } = &self.seen;
-        explanation::row(
-            &self.target,
-            (*verdict, message, id.as_deref()),
-            None,
-            (explanation::json(facts), next),
-        )
+    /// The line of a `check`, and what its report explains.
+    pub fn checked_text(&self, report: &Report, is_one_of_many: bool) -> String {
+        lines::checked(report, &self.target.given, is_one_of_many)
     }
 
     /// At most five lines, and with `-v` all that is known.
-    pub fn text(&self, talk: &Talk) -> String {
+    pub fn text(&self, report: &Report, talk: &Talk) -> String {
         let Observation {
             verdict, headline, ..
         } = &self.seen;
-        let color = super::seen::color(*verdict);
-        let word = talk.painted_data(verdict.as_str(), color);
+        let word = talk.painted_data(verdict.as_str(), color(*verdict));
         let below = match talk.is_verbose() {
-            true => self.below(),
-            false => explanation::below(
-                explanation::brief(&self.seen.facts, GateSeen::Open),
-                None,
-                None,
-                &self.seen.next,
-            ),
+            true => lines::below(report, None),
+            false => lines::brief(report, None),
         };
         format!(
             "{}: {word}{headline} ({})\n{below}",
             self.target.given,
             verdict.reason()
         )
-    }
-
-    fn below(&self) -> String {
-        let Observation {
-            id, facts, next, ..
-        } = &self.seen;
-        explanation::below(explanation::lines(facts), id.as_deref(), None, next)
     }
 }

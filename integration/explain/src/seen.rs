@@ -5,11 +5,10 @@ use std::time::Duration;
 use beadlock_base::duration::shown;
 use beadlock_core::look::Look;
 use beadlock_core::{Decision, Proceed, Skip, Verdict};
-use serde_json::Value;
 
-use super::{checked::message, explanation, explanation::Explanation};
-use beadlock_claim::target::Target;
+use super::{checked::message, explanation::Explanation, lines};
 use beadlock_claim::words::{self, shown_age};
+use beadlock_claim::{report::Report, target::Target};
 use beadlock_console::talk::Talk;
 
 /// A target, and what lies there.
@@ -49,25 +48,12 @@ impl Seen {
         self.target.silence(&self.look)
     }
 
-    /// One element of `data` in the JSON contract.
-    pub fn json(&self, explanation: &Explanation) -> Value {
-        let Look {
-            verdict,
-            id,
-            record,
-            ..
-        } = &self.look;
-        let message = message(&self.decision(), self.target.rules().speaks_of_databases);
-        let explained = (explanation.json(), explanation.next.as_str());
-        let held = record
-            .as_ref()
-            .map(|record| (record, words::age(&self.look)));
-        explanation::row(
-            &self.target,
-            (*verdict, &message, id.as_deref()),
-            held,
-            explained,
-        )
+    /// The facts, with what explains them.
+    pub fn report(&self, explanation: Explanation) -> Report {
+        explanation.added_to(Report {
+            message: message(&self.decision(), self.target.rules().speaks_of_databases),
+            ..Report::of_look(&self.target, &self.look)
+        })
     }
 
     /// The verdict's word, in its colour.
@@ -76,24 +62,23 @@ impl Seen {
     }
 
     /// One line. Of a lock whose holder sends heartbeats the first word is `active` or `stale`.
-    fn headline(&self, explanation: &Explanation, talk: &Talk) -> String {
+    fn headline(&self, report: &Report, talk: &Talk) -> String {
         let (head, what) = match self.silence() {
             Some(silence) => self.of_silent(silence, talk),
-            None => (String::new(), self.of_any(explanation, talk)),
+            None => (String::new(), self.of_any(report, talk)),
         };
         format!("{head}{}: {what}\n", self.target.given)
     }
 
     /// The headline and at most four more lines: why, since when, what stands in the way, and what to type. What is
     /// known `besides` comes before that.
-    pub fn brief(&self, explanation: &Explanation, besides: Option<String>, talk: &Talk) -> String {
-        self.headline(explanation, talk)
-            + &explanation::below(explanation.brief(), None, besides, &explanation.next)
+    pub fn brief(&self, report: &Report, besides: Option<String>, talk: &Talk) -> String {
+        self.headline(report, talk) + &lines::brief(report, besides)
     }
 
     /// The headline and all that is known.
-    pub fn text(&self, explanation: &Explanation, besides: Option<String>, talk: &Talk) -> String {
-        self.headline(explanation, talk) + &self.below(explanation, besides)
+    pub fn text(&self, report: &Report, besides: Option<String>, talk: &Talk) -> String {
+        self.headline(report, talk) + &lines::below(report, besides)
     }
 
     fn of_silent(&self, silence: Duration, talk: &Talk) -> (String, String) {
@@ -120,7 +105,7 @@ impl Seen {
         }
     }
 
-    fn of_any(&self, explanation: &Explanation, talk: &Talk) -> String {
+    fn of_any(&self, report: &Report, talk: &Talk) -> String {
         let (verdict, reason, word) = (
             self.look.verdict,
             self.look.verdict.reason(),
@@ -130,7 +115,7 @@ impl Seen {
             (Verdict::Held(_), Some(holder)) => {
                 format!(
                     "{word} by {}{holder}{} ({reason})",
-                    explanation.holder_is,
+                    report.holder_is,
                     self.for_how_long()
                 )
             }
@@ -154,16 +139,6 @@ impl Seen {
         words::known_age(&self.look)
             .map(|age| format!(" for {}", shown_age(age)))
             .unwrap_or_default()
-    }
-
-    /// What is known, and what to type, one line each.
-    pub fn below(&self, explanation: &Explanation, besides: Option<String>) -> String {
-        explanation::below(
-            explanation.lines(),
-            self.look.id.as_deref(),
-            besides,
-            &explanation.next,
-        )
     }
 }
 

@@ -2,103 +2,24 @@
 
 use beadlock_claim::error::Problem;
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
-use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, time::Duration};
+use std::path::Path;
+use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt};
 
 use beadlock_base::{error::system_words, escape::escaped_path, regular::CAREFULLY};
 use beadlock_core::outputs::Taken;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::unistd::{AccessFlags, faccessat};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use beadlock_claim::error::Error;
-use beadlock_claim::words::millis;
+use beadlock_claim::report::{HOLD, Report};
 use beadlock_console::Common;
-use beadlock_supervise::tree::Ending;
 
-/// What is known so far; null is what never came to pass.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// The target with its scheme, and its lock file.
-    pub target: Option<(String, PathBuf)>,
-    /// The holder's name in the record; `None` for a lock without one.
-    pub holder: Option<String>,
-    /// The claim's id; the outer one's when nested.
-    pub id: Option<String>,
-    /// Ran under an outer claim.
-    pub nested: bool,
-    /// The command's process, once it has executed; of `acquire`, the process of the claim.
-    pub pid: Option<i32>,
-    pub(crate) ending: Option<Ending>,
-    /// How long the claim took; none before it stands.
-    pub waited: Option<Duration>,
-    pub(crate) held: Option<Duration>,
-    pub(crate) released: bool,
-    pub(crate) left: Vec<i32>,
-    /// What became of each claim, where there are several.
-    pub(crate) claims: Vec<ClaimOutcome>,
-    /// The lock files of all targets: no report is written into one.
-    pub locks: Vec<PathBuf>,
-}
-
-/// What became of one of several claims.
-#[derive(Debug, Default)]
-pub(crate) struct ClaimOutcome {
-    pub target: String,
-    pub path: PathBuf,
-    pub holder: Option<String>,
-    pub id: Option<String>,
-    pub nested: bool,
-    pub held: Option<Duration>,
-    pub released: bool,
-}
-
-impl ClaimOutcome {
-    fn json(&self) -> Value {
-        json!({
-            "target": self.target,
-            "path": self.path.to_string_lossy(),
-            "holder": self.holder,
-            "id": self.id,
-            "nested": self.nested,
-            "held_ms": self.held.map(millis),
-            "released": self.released,
-        })
-    }
-}
-
-impl Report {
-    /// As the envelope's `data`; null where no claim came to stand, lest its holder be taken for the lock's.
-    pub fn json(&self) -> Value {
-        let Some((target, path)) = self.target.as_ref().filter(|_| self.waited.is_some()) else {
-            return Value::Null;
-        };
-        let (code, signal) = match self.ending {
-            Some(Ending::Exited(code)) => (Some(code), None),
-            Some(Ending::Killed(signal)) => (None, Some(signal)),
-            None => (None, None),
-        };
-        let mut data = json!({
-            "target": target,
-            "path": path.to_string_lossy(),
-            "holder": self.holder,
-            "id": self.id,
-            "nested": self.nested,
-            "pid": self.pid,
-            "exit_code": code,
-            "signal": signal,
-            "waited_ms": self.waited.map(millis),
-            "held_ms": self.held.map(millis),
-            "released": self.released,
-            "left_behind": self.left,
-        });
-        if let (Some(data), false) = (data.as_object_mut(), self.claims.is_empty()) {
-            data.insert(
-                "claims".to_owned(),
-                self.claims.iter().map(ClaimOutcome::json).collect(),
-            );
-        }
-        data
+/// The envelope's `data`; null where no claim came to stand, lest its holder be taken for the lock's.
+pub fn data(report: &Report) -> Value {
+    match report.waited {
+        Some(_) => report.json(HOLD),
+        None => Value::Null,
     }
 }
 
@@ -109,15 +30,13 @@ pub fn conclude(common: &Common, file: Option<&Path>, report: &Report, error: Op
         common.talk.error(&error.to_string());
     }
     // A claim that is refused for this has no report.
-    let lock = report.target.as_ref().map(|(_, path)| path);
-    let locks: Vec<&Path> = report
-        .locks
-        .iter()
-        .chain(lock)
-        .map(PathBuf::as_path)
+    let locks: Vec<&Path> = std::iter::once(report)
+        .chain(&report.claims)
+        .map(|claim| claim.path.as_path())
+        .filter(|path| !path.as_os_str().is_empty())
         .collect();
     if let Some(path) = file.filter(|path| Taken::of(path, &locks).is_none()) {
-        let envelope = common.envelope(report.json(), error);
+        let envelope = common.envelope(data(report), error);
         if let Err(why) = write(path, &envelope) {
             let (path, why) = (escaped_path(path), system_words(&why));
             common

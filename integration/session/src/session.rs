@@ -18,11 +18,12 @@ mod claims;
 
 use super::steps::Steps;
 use crate::interactive_wait::InteractiveWait;
+use crate::on_loss::OnLoss;
 use crate::session_claim::{CommandProcess, SessionClaim, Watchfulness};
 use crate::supervise::{Ended, Running};
-use crate::{on_loss::OnLoss, report::Report};
 use beadlock_claim::error::{Error, Exit};
 use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::report::Report;
 use beadlock_claim::{
     environment::Environment,
     event::failed_to,
@@ -37,7 +38,7 @@ use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
 use beadlock_supervise::signals::Signals;
 use beadlock_supervise::tree::{self, Ending, Tree};
 use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog};
-use claims::{describe, guards, late_variables, none_is_claimed, variables_of};
+use claims::{described, guards, late_variables, none_is_claimed, variables_of};
 
 /// A command that is to run under claims, and all that its run needs.
 #[derive(Debug)]
@@ -84,7 +85,7 @@ impl Session<'_> {
         signals: &mut Signals,
         report: &mut Report,
     ) -> Result<Finished, Stopped> {
-        describe(claims, report);
+        *report = described(claims);
         let token = random_id();
         let ends_with_us = claims.iter().any(|claim| claim.ends_with_us());
         let mut variables = variables_of(claims);

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use beadlock_core::{Decision, Options, Skip, check};
 use beadlock_core::{decision::NotChecked, gates::Gates, look::look};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::settings::audit;
 use crate::targets::{LookArgs, ignores};
@@ -13,12 +13,14 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::protocol::rules::ProtocolKind;
 use beadlock_claim::protocol::{Acceptance, resolve, unresolved};
+use beadlock_claim::report::{CHECK, Report};
 use beadlock_console::{
     Common,
     answers::{Answers, each},
 };
 use beadlock_explain::{
-    checked::{Checked, message, message_line},
+    checked::{Checked, message},
+    lines,
     observed::Observed,
 };
 
@@ -97,11 +99,9 @@ fn answer(
     let (explain, is_one_of_many) = (typed.explain, typed.targets.len() > 1);
     if let ProtocolKind::Kernel(kernel) = target.rules().kind {
         let observed = Observed::of(target, kernel, &Gates::now());
-        return Ok((
-            observed.exit(),
-            observed.checked(explain),
-            observed.checked_text(explain, is_one_of_many),
-        ));
+        let report = observed.checked(explain);
+        let text = observed.checked_text(&report, is_one_of_many);
+        return Ok((observed.exit(), report.json(CHECK), text));
     }
     target.refuse_tracked()?;
     target.warn(talk);
@@ -118,11 +118,9 @@ fn answer(
         decision,
         options,
     };
-    Ok((
-        checked.exit(),
-        checked.json(explain),
-        checked.text(explain, is_one_of_many),
-    ))
+    let report = checked.report(explain);
+    let text = checked.text(&report, is_one_of_many);
+    Ok((checked.exit(), report.json(CHECK), text))
 }
 
 /// A target that could not be looked up. A file system that does not answer is an answer: skip, as for a lock that
@@ -140,25 +138,17 @@ fn unanswered(
         return Err(error);
     };
     let decision = Decision::from(Skip::from(NotChecked::Unanswered(error.to_string())));
-    let message = message(&decision, unresolved.speaks_of_databases);
-    let mut row = json!({
-        "target": unresolved.name,
-        "path": unresolved.path.to_string_lossy(),
-        "decision": "skip",
-        "verdict": decision.verdict().as_str(),
-        "removed": false,
-        "holder": null,
-        "id": null,
-        "reason": decision.reason().as_str(),
-        "message": message,
-    });
-    let mut text = message_line(&message, &unresolved.given, typed.targets.len() > 1);
-    if typed.explain {
-        let next = "look at the file system's server, then check again";
-        row["witnesses"] = json!([]);
-        row["lease_unavailable"] = false.into();
-        row["next"] = next.into();
-        text.push_str(&format!("  next: {next}\n"));
-    }
-    Ok((Exit::Unreadable, row, text))
+    let next = "look at the file system's server, then check again";
+    let report = Report {
+        skips: true,
+        verdict: Some(decision.verdict()),
+        reason: Some(decision.reason()),
+        message: message(&decision, unresolved.speaks_of_databases),
+        witnesses: typed.explain.then(Vec::new),
+        lease_unavailable: typed.explain.then_some(false),
+        next: typed.explain.then(|| next.to_owned()),
+        ..Report::at(unresolved.name, unresolved.path)
+    };
+    let text = lines::checked(&report, &unresolved.given, typed.targets.len() > 1);
+    Ok((Exit::Unreadable, report.json(CHECK), text))
 }

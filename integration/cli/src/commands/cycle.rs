@@ -37,6 +37,7 @@ use beadlock_claim::fleet::waive;
 use beadlock_claim::observe::Notice;
 use beadlock_claim::protocol::named_claim::{anew, refuse_lost};
 use beadlock_claim::protocol::{Acceptance, resolve};
+use beadlock_claim::report::{CHECK, Report};
 use beadlock_claim::trail::Trail;
 use beadlock_claim::words::{self, to_type};
 use beadlock_claim::{
@@ -54,7 +55,6 @@ use beadlock_console::{
 };
 use beadlock_explain::checked::Checked;
 use beadlock_session::on_loss::OnLoss;
-use beadlock_session::report::Report;
 use beadlock_session::session::{Finished, Session};
 use beadlock_session::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
 use beadlock_supervise::watchdog::{GateKeeper, KnownCommand};
@@ -129,7 +129,8 @@ pub fn run(typed: CycleArgs, helpers: Helpers, environment: &Environment, common
                     decision,
                     options,
                 }
-                .json(false)
+                .report(false)
+                .json(CHECK)
             };
             (
                 End::Code(replaced.code(error.exit())),

@@ -16,6 +16,7 @@ use beadlock_base::stdout::print;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_claim::protocol::named_claim::{anew, refuse_lost};
+use beadlock_claim::report::Report;
 use beadlock_claim::trail::refuse_lock_file;
 use beadlock_claim::{observe::Stopped, request::ClaimRequest};
 use beadlock_console::end::End;
@@ -24,7 +25,7 @@ use beadlock_console::{
     answers::{end_of, print_envelope},
 };
 use beadlock_session::on_loss::OnLoss;
-use beadlock_session::report::{self, Report};
+use beadlock_session::report;
 use beadlock_session::{
     session::{Finished, Session},
     steps::Steps,
@@ -140,7 +141,7 @@ pub fn run(typed: HoldArgs, helpers: Helpers, environment: &Environment, common:
         // A reader that is gone has the exit code.
         let _ = print(format!("{lock:#}\n"));
     } else if error.is_some() && report.pid.is_none() {
-        print_envelope(common, report.json(), error.as_ref());
+        print_envelope(common, report::data(&report), error.as_ref());
     }
     end
 }
@@ -205,9 +206,11 @@ fn hold(
             report,
         );
     };
-    report.target = Some((first.target.name(), first.target.path()));
-    report.locks = wanted.iter().map(|wanted| wanted.target.path()).collect();
-    refuse_lock_file("--report", typed.claim.report.as_deref(), &report.locks)?;
+    *report = Report::of(&first.target);
+    let targets = wanted.iter().map(|wanted| &wanted.target);
+    report.claims = targets.map(Report::of).collect();
+    let locks: Vec<&Path> = report.claims.iter().map(|of| of.path.as_path()).collect();
+    refuse_lock_file("--report", typed.claim.report.as_deref(), &locks)?;
     let own_files = wanted.iter().map(|wanted| &wanted.target);
     let own_files: Vec<PathBuf> = own_files.flat_map(|target| target.own_files()).collect();
     refuse_lock_file("--audit", claim.audit.as_deref(), &own_files)?;

@@ -11,7 +11,7 @@ use beadlock_core::Options;
 use beadlock_core::audit::Event;
 use beadlock_core::take::{Adopted, Held, Site};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::settings;
 use crate::targets::{ReleaseArgs, refuse_options};
@@ -23,9 +23,10 @@ use beadlock_claim::leaving::{Enders, Leaving, Left, Why};
 use beadlock_claim::protocol::named_claim::{LostClaim, UNTIL, VARIABLES};
 use beadlock_claim::protocol::rules::ProtocolKind;
 use beadlock_claim::protocol::{Acceptance, resolve};
+use beadlock_claim::report::{RELEASE, Report};
 use beadlock_claim::script::Script;
 use beadlock_claim::trail::{Trail, refuse_lock_file};
-use beadlock_claim::words::{Part, millis, to_type};
+use beadlock_claim::words::{Part, to_type};
 use beadlock_claim::{gate, nested, observe::Unattended, target::Target, under::ClaimNames};
 use beadlock_console::end::End;
 use beadlock_console::{Common, answers::conclude};
@@ -213,13 +214,13 @@ enum Found {
 impl<'a> Releasing<'a> {
     /// The envelope's `data`.
     fn answer(&self, released: bool, held: Option<Duration>) -> Value {
-        json!({
-            "target": self.target.name(),
-            "path": self.target.path().to_string_lossy(),
-            "id": self.id,
-            "released": released,
-            "held_ms": held.map(millis),
-        })
+        let report = Report {
+            id: Some(self.id.to_owned()),
+            released,
+            held,
+            ..Report::of(self.target)
+        };
+        report.json(RELEASE)
     }
 
     /// The answer where there is no such claim any more.

@@ -8,7 +8,7 @@ use beadlock_base::duration::{self, shown};
 use beadlock_core::{Decision, Options, Removed, Skip, check};
 use beadlock_core::{gate::Gate, take::Site};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::settings::{audit, either};
 use crate::targets::LookArgs;
@@ -16,7 +16,7 @@ use beadlock_claim::error::Error;
 use beadlock_claim::observe::{Stopped, WaitControl};
 use beadlock_claim::protocol::rules::ProtocolKind;
 use beadlock_claim::protocol::{Acceptance, resolve};
-use beadlock_claim::words;
+use beadlock_claim::report::{Report, WAIT};
 use beadlock_claim::{environment::Environment, wait::Wait};
 use beadlock_claim::{fleet::has_joined, gate, patience::Patience, target::Target};
 use beadlock_console::end::{End, Replaced};
@@ -127,12 +127,12 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<
 }
 
 fn answer(target: &Target, waited: Duration, removed: bool) -> Value {
-    json!({
-        "target": target.name(),
-        "path": target.path().to_string_lossy(),
-        "waited_ms": words::millis(waited),
-        "removed": removed,
-    })
+    let report = Report {
+        waited: Some(waited),
+        removed,
+        ..Report::of(target)
+    };
+    report.json(WAIT)
 }
 
 /// Checks until nothing is in the way; returns the stale lock that a check removed.

@@ -19,7 +19,8 @@ use crate::settings::{audit, either};
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::Stopped;
 use beadlock_claim::protocol::file::{FileLock, FileTarget, blocked, note, record, take};
-use beadlock_claim::words::{Part, millis, to_type};
+use beadlock_claim::report::{Report, WRITE};
+use beadlock_claim::words::{Part, to_type};
 use beadlock_claim::{
     envelope::Request,
     environment::Environment,
@@ -247,11 +248,12 @@ impl OneFile<'_> {
                     .lock(&record)
             }),
         }
-        let (given, path) = (target.given(), target.file().to_string_lossy());
-        let (waited_ms, held_ms) = (millis(waited), millis(held));
-        let answer =
-            json!({ "target": given, "path": path, "waited_ms": waited_ms, "held_ms": held_ms });
-        Ok((done?, answer))
+        let report = Report {
+            waited: Some(waited),
+            held: Some(held),
+            ..Report::at(target.given(), target.file().to_owned())
+        };
+        Ok((done?, report.json(WRITE)))
     }
 }
 

@@ -31,6 +31,7 @@ use beadlock_base::stdout::print;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::protocol::{self, answers_for_intent};
+use beadlock_claim::report::{Report, STATUS};
 use beadlock_claim::target::Target;
 use beadlock_claim::words::{Part, to_type};
 use beadlock_console::Common;
@@ -38,6 +39,7 @@ use beadlock_console::answers::{Answers, not_written};
 use beadlock_console::talk::Talk;
 use beadlock_explain::explained::Machine;
 use beadlock_explain::explanation::Explanation;
+use beadlock_explain::lines;
 use beadlock_explain::seen::Seen;
 use table::Row;
 use walk::Walk;
@@ -116,11 +118,12 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     if common.json {
         answers.data = seen
             .iter()
-            .map(|seen| seen.json(&explain(seen, &machine)))
+            .map(|seen| explained(seen, &machine).json(STATUS))
             .collect();
     }
     let talk = &common.talk;
-    let row = |seen: &Seen| Row::of(seen, talk, || seen.below(&explain(seen, &machine), None));
+    let below = |seen: &Seen| lines::below(&explained(seen, &machine), None);
+    let row = |seen: &Seen| Row::of(seen, talk, || below(seen));
     let rows: Vec<Row> = seen.iter().map(row).collect();
     if !common.json {
         // Now, and not with the answers: the count comes after it.
@@ -138,8 +141,13 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     answers
 }
 
-fn explain(seen: &Seen, machine: &Machine) -> Explanation {
-    Explanation::on(machine, &seen.look, &seen.target, &Options::default())
+fn explained(seen: &Seen, machine: &Machine) -> Report {
+    seen.report(Explanation::on(
+        machine,
+        &seen.look,
+        &seen.target,
+        &Options::default(),
+    ))
 }
 
 /// Many a file is called as a lock is.

@@ -18,6 +18,7 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::protocol::named_claim::{LostClaim, stands};
 use beadlock_claim::protocol::{Acceptance, LookOptions, resolve};
+use beadlock_claim::report::{Report, STATUS};
 use beadlock_claim::{protocol::rules::ProtocolKind, target::Target};
 use beadlock_console::answers::{Answers, each, not_written};
 use beadlock_console::table::{fitted, terminal_width};
@@ -121,7 +122,8 @@ fn seen(
     let options = options.of(&target, Options::default())?;
     if let ProtocolKind::Kernel(kernel) = target.rules().kind {
         let observed = Observed::of(target, kernel, &Gates::now());
-        return Ok((observed.json(), observed.text(talk)));
+        let report = observed.report();
+        return Ok((report.json(STATUS), observed.text(&report, talk)));
     }
     target.warn(talk);
     // A tracked lock stops every claim; status still shows what is there.
@@ -133,25 +135,23 @@ fn seen(
         target,
     };
     let explanation = Explanation::of(&seen.look, &seen.target, &options);
+    let report = seen.report(explanation);
+    let sync = sync_of(&seen.target, scope);
+    let line = sync.as_ref().and_then(|sync| sync.line(talk));
+    let fleet = fleet(&seen.target, environment);
+    let line_of_fleet = fleet.as_ref().map(|fleet| format!("  {}\n", fleet.line));
+    let report = Report {
+        sync: sync.map(SyncSight::json),
+        fleet: fleet.map(|fleet| fleet.json),
+        ..report
+    };
     let text = if talk.is_verbose() {
         Seen::text
     } else {
         Seen::brief
     };
-    let mut data = seen.json(&explanation);
-    let sync = sync_of(&seen.target, scope);
-    let line = sync.as_ref().and_then(|sync| sync.line(talk));
-    if let (Some(object), Some(sync)) = (data.as_object_mut(), sync) {
-        object.insert("sync".to_owned(), sync.json());
-    }
-    let mut text = text(&seen, &explanation, line, talk);
-    if let Some(fleet) = fleet(&seen.target, environment) {
-        text.push_str(&format!("  {}\n", fleet.line));
-        if let Some(object) = data.as_object_mut() {
-            object.insert("fleet".to_owned(), fleet.json);
-        }
-    }
-    Ok((data, text))
+    let text = text(&seen, &report, line, talk) + &line_of_fleet.unwrap_or_default();
+    Ok((report.json(STATUS), text))
 }
 
 /// What the agent of a database says of its sync, else its log.

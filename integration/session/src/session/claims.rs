@@ -7,38 +7,35 @@ use std::{ffi::CString, ffi::OsStr, ffi::OsString, os::unix::ffi::OsStringExt};
 use beadlock_base::duration::shown;
 
 use super::Claims;
-use crate::{
-    report::{ClaimOutcome, Report},
-    session_claim::SessionClaim,
-};
+use crate::session_claim::SessionClaim;
 use beadlock_claim::error::Error;
 use beadlock_claim::{
     keeping::Guard,
     nested::{HELD_IDS, joined_ids},
+    report::Report,
     target::Target,
 };
 
-pub fn describe(claims: &Claims<'_>, report: &mut Report) {
-    let Some(first) = claims.first() else { return };
-    report.target = Some((first.target().name(), first.target().path()));
-    (report.id, report.holder) = (first.id(), first.holder());
-    report.nested = first.is_nested();
-    if claims.len() > 1 {
-        report.claims = claims.iter().map(|claim| outcome(&**claim)).collect();
+/// What is known of the claims before one of them is made.
+pub fn described(claims: &Claims<'_>) -> Report {
+    let reports: Vec<Report> = claims.iter().map(|claim| report_of(&**claim)).collect();
+    let first = reports.first().cloned().unwrap_or_default();
+    Report {
+        claims: if reports.len() > 1 {
+            reports
+        } else {
+            Vec::new()
+        },
+        ..first
     }
 }
 
-/// A claim as a report names it.
-pub fn outcome(claim: &dyn SessionClaim) -> ClaimOutcome {
-    let (target, path) = (claim.target().name(), claim.target().path());
-    let (holder, id, nested) = (claim.holder(), claim.id(), claim.is_nested());
-    ClaimOutcome {
-        target,
-        path,
-        holder,
-        id,
-        nested,
-        ..ClaimOutcome::default()
+fn report_of(claim: &dyn SessionClaim) -> Report {
+    Report {
+        holder: claim.holder(),
+        id: claim.id(),
+        nested: claim.is_nested(),
+        ..Report::of(claim.target())
     }
 }
 

@@ -9,10 +9,10 @@ use beadlock_core::dialect::LockMode;
 use super::Acquiring;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::report::Report;
 use beadlock_claim::{kernel_lock::WithoutRecord, request::ClaimRequest};
 use beadlock_session::interactive_wait::InteractiveWait;
 use beadlock_session::lease_keeper::{KeptLease, LeaseKeeper};
-use beadlock_session::report::Report;
 use beadlock_supervise::signals::Signals;
 
 impl Acquiring<'_> {
@@ -34,7 +34,7 @@ impl Acquiring<'_> {
         )?;
         let subject = subject?;
         self.warn_of_a_wrapper(subject);
-        report.target = Some((target.name(), target.path()));
+        *report = Report::of(target);
         kernel.note(target, talk);
         let begun = Instant::now();
         let mut signals = Signals::block().map_err(Error::of_signals)?;

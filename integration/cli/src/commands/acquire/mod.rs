@@ -27,6 +27,7 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Error, Exit};
 use beadlock_claim::observe::{Stopped, WaitControl};
 use beadlock_claim::protocol::named_claim::UNTIL;
+use beadlock_claim::report::Report;
 use beadlock_claim::script::{Script, print_all};
 use beadlock_claim::trail::{Trail, refuse_lock_file};
 use beadlock_claim::{
@@ -40,7 +41,7 @@ use beadlock_console::end::End;
 use beadlock_console::{Common, answers::end_of, notices::claimed};
 use beadlock_session::interactive_wait::InteractiveWait;
 use beadlock_session::lease_keeper::{self, KeptLease, LeaseKeeper, LeaseKeeperRequest};
-use beadlock_session::report::{self, Report};
+use beadlock_session::report;
 use beadlock_supervise::{command, known_process::KnownProcess, signals::Signals};
 
 const EXAMPLES: &str = "\
@@ -138,7 +139,11 @@ pub fn run(
             let _ = print_all(format!("{lock:#}\n").as_bytes());
         }
         if common.json {
-            let _ = print_all(common.envelope(report.json(), Some(error)).as_bytes());
+            let _ = print_all(
+                common
+                    .envelope(report::data(&report), Some(error))
+                    .as_bytes(),
+            );
         } else if !typed.protocol.raw() {
             Script::fail(end.as_code());
         }
@@ -198,7 +203,7 @@ impl Acquiring<'_> {
             return self.without_record(&request, (kernel, mode), subject, report);
         }
         let target = &request.target;
-        report.target = Some((target.name(), target.path()));
+        *report = Report::of(target);
         refuse_lock_file("--report", typed.claim.report.as_deref(), &[&target.path()])?;
         let subject = subject?;
         report.holder = Some(request.holder.clone());
@@ -426,7 +431,9 @@ impl Acquiring<'_> {
     /// Prints what names the claim: fit for `eval`, and for a file of environment variables.
     fn tell(&self, report: &Report, target: &Target, id: &str, pid: i32) -> Result<(), Error> {
         let lines = if self.common.json {
-            self.common.envelope(report.json(), None).into_bytes()
+            self.common
+                .envelope(report::data(report), None)
+                .into_bytes()
         } else {
             let (script, pid) = (Script::of_stdout(), pid.to_string());
             let besides = target

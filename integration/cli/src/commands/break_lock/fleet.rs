@@ -5,7 +5,7 @@
 use beadlock_base::escape::escaped;
 use beadlock_core::audit::Event;
 use beadlock_fleet::{Evicted, Fleet, SeenClaim};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{BreakArgs, choice::Choice};
 use crate::commands::fleet::evict::why;
@@ -13,6 +13,7 @@ use crate::fleet::Joined;
 use crate::fleet::error::fleet_error;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
+use beadlock_claim::report::{BREAK_IN_FLEET, Report};
 use beadlock_claim::target::Target;
 use beadlock_claim::trail::Trail;
 use beadlock_console::talk::Talk;
@@ -65,14 +66,14 @@ pub fn run(
     trail.write(Event::LockBroken, |entry| {
         entry.reason(choice.as_str()).detail(reason).lock(value)
     });
-    Ok(Some(json!({
-        "target": target.name(),
-        "path": target.path().to_string_lossy(),
-        "holder": value.holder,
-        "id": value.id,
-        "reason_given": typed.reason,
-        "fleet": seen.json(),
-    })))
+    let report = Report {
+        holder: Some(value.holder.clone()),
+        id: Some(value.id.clone()),
+        reason_given: typed.reason.clone(),
+        fleet: Some(seen.json()),
+        ..Report::of(target)
+    };
+    Ok(Some(report.json(BREAK_IN_FLEET)))
 }
 
 /// The lock of this machine can be broken all the same.

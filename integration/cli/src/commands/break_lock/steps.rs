@@ -20,7 +20,7 @@ use beadlock_core::{
     look::{Look, look},
     on_disk::OnDisk,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 #[cfg(feature = "fleet")]
 use super::fleet;
@@ -32,6 +32,7 @@ use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::{Stopped, WaitControl, Waited};
 use beadlock_claim::protocol::rules::ProtocolKind;
 use beadlock_claim::protocol::{Acceptance, resolve};
+use beadlock_claim::report::{BREAK, Report};
 use beadlock_claim::trail::Breakage;
 use beadlock_claim::words::{self, Part, kind_words, to_type};
 use beadlock_claim::{environment::Environment, wait::Deadline};
@@ -53,22 +54,20 @@ const SHORTLY: Duration = Duration::from_millis(50);
 
 /// The envelope's `data`; without a `look` of a lock that has no record.
 fn row(target: &Target, look: Option<&Look>, kept: Option<&Path>, typed: &BreakArgs) -> Value {
-    let record = look.and_then(|look| look.record.as_ref());
-    let verdict = look.map_or(Verdict::Free, |look| look.verdict);
-    json!({
-        "target": target.name(),
-        "path": target.path().to_string_lossy(),
-        "holder": record.map(|record| record.holder()),
-        "id": look.and_then(|look| look.id.as_ref()),
-        "record": record.and_then(|record| serde_json::to_value(record).ok()),
-        "kept": kept.map(Path::to_string_lossy),
-        "reason_given": typed.reason,
-        "was": {
-            "verdict": verdict.as_str(),
-            "reason": verdict.reason().as_str(),
-            "kind": look.and_then(|look| look.on_disk).map(|there| there.kind.as_str()),
+    let seen = match look {
+        Some(look) => Report::of_look(target, look),
+        None => Report {
+            verdict: Some(Verdict::Free),
+            reason: Some(Verdict::Free.reason()),
+            ..Report::of(target)
         },
-    })
+    };
+    let report = Report {
+        kept: kept.map(Path::to_owned),
+        reason_given: typed.reason.clone(),
+        ..seen
+    };
+    report.json(BREAK)
 }
 
 /// Breaks the lock that is meant; returns the envelope's `data`. On an error nothing was changed.
@@ -307,11 +306,10 @@ impl Breaking<'_> {
             target: self.target.clone(),
             look: look.clone(),
         };
-        self.common.talk.ask(&shown.text(
-            &Explanation::of(look, self.target, &Options::default()),
-            None,
-            &self.common.talk,
-        ));
+        let explanation = Explanation::of(look, self.target, &Options::default());
+        let report = shown.report(explanation);
+        let talk = &self.common.talk;
+        talk.ask(&shown.text(&report, None, talk));
         self.spare(look)?;
         let Some(id) = &look.id else {
             return Err(choice::without_id(look, self.target).into());
