@@ -1,11 +1,14 @@
 //! The command line. The environment comes in later, in `settings.rs`, so that it never beats what was typed.
 
 use beadlock_claim::error::Problem;
+use std::path::Path;
+use std::time::Duration;
+
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands;
-use crate::settings::arguments::{CommonArgs, LockDirArg};
-use crate::targets::NAMED_LOCKS;
+use crate::settings::arguments::{ClaimArgs, CommonArgs, LockDirArg};
+use crate::targets::{self, NAMED_LOCKS, file::OnFile};
 use crate::{completion, help, man, status};
 use beadlock_base::stdout::print;
 use beadlock_claim::error::{Error, Exit};
@@ -107,7 +110,95 @@ pub struct DoctorArgs {
     pub fleet: bool,
 }
 
+/// What was typed that says for how long a file system may take to answer, and which files have to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reach<'a> {
+    /// The options of the wait for a holder; `None`: the command looks, and waits for no holder.
+    pub wait: Option<WaitOptions>,
+    /// The audit file.
+    pub audit: Option<&'a Path>,
+    /// What else it reads or writes beside its targets.
+    pub files: [Option<&'a Path>; 2],
+}
+
+/// The options of a wait for a holder.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WaitOptions {
+    /// For how long.
+    pub wait: Option<Duration>,
+    /// Not at all.
+    pub no_wait: bool,
+    /// For how long a running cycle is waited for.
+    pub drain: Option<Duration>,
+}
+
+impl<'a> Reach<'a> {
+    fn of_claim(claim: &'a ClaimArgs, protocol: &'a targets::Args) -> Self {
+        Self {
+            wait: Some(WaitOptions {
+                wait: claim.wait,
+                no_wait: claim.no_wait,
+                drain: claim.drain,
+            }),
+            audit: claim.audit.as_deref(),
+            files: [claim.report.as_deref(), protocol.files()],
+        }
+    }
+
+    fn on_file(on: &'a OnFile) -> Self {
+        Self {
+            wait: Some(WaitOptions {
+                wait: on.wait,
+                no_wait: on.no_wait,
+                drain: None,
+            }),
+            ..Self::default()
+        }
+    }
+
+    fn with_audit(audit: Option<&'a Path>) -> Self {
+        Self {
+            audit,
+            ..Self::default()
+        }
+    }
+}
+
 impl Command {
+    /// For how long it waits, and what it touches beside its targets.
+    pub fn reach(&self) -> Reach<'_> {
+        match self {
+            Self::Hold(typed) => Reach::of_claim(&typed.claim, &typed.protocol),
+            Self::Acquire(typed) => Reach::of_claim(&typed.claim, &typed.protocol),
+            Self::Wait(typed) => Reach {
+                wait: Some(WaitOptions {
+                    wait: typed.wait,
+                    ..WaitOptions::default()
+                }),
+                ..Reach::default()
+            },
+            Self::Write(typed) => Reach::on_file(&typed.on),
+            Self::Update(typed) => Reach::on_file(&typed.on),
+            Self::Append(typed) => Reach::on_file(&typed.on),
+            Self::Release(typed) => Reach::with_audit(typed.audit.as_deref()),
+            Self::Break(typed) => Reach::with_audit(typed.audit.as_deref()),
+            Self::Cycle(_)
+            | Self::Check(_)
+            | Self::Status(_)
+            | Self::Merge(_)
+            | Self::Setup(_)
+            | Self::List(_)
+            | Self::Log(_)
+            | Self::Top(_)
+            | Self::Doctor(_)
+            | Self::Help(_)
+            | Self::Man(_)
+            | Self::Completions(_) => Reach::default(),
+            #[cfg(feature = "fleet")]
+            Self::Fleet(_) => Reach::default(),
+        }
+    }
+
     /// What `--own-exit-code` says; `None` also for the commands that have no such option.
     pub fn own_exit_code(&self) -> Option<u8> {
         match self {

@@ -8,7 +8,7 @@ use beadlock_base::{children, sys};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::status::StatusArgs;
-use super::{completion, help, hint, man, merge, patience};
+use super::{completion, help, hint, man, merge};
 use crate::command_line::{Cli, Command};
 use crate::commands::{
     acquire, append, break_lock, check, cycle, hold, release, setup, update, wait, write,
@@ -106,7 +106,8 @@ fn do_what_is_typed(words: &[OsString], helpers: Helpers) -> End {
         .unknown()
         .into_iter()
         .for_each(|unknown| common.talk.note(&unknown));
-    let remote = patience::guard(helpers, cli.command.as_ref(), &environment);
+    let reach = cli.command.as_ref().map(Command::reach);
+    let remote = settings::remote(helpers, reach.unwrap_or_default(), &environment);
     dispatch(
         cli.command,
         helpers,

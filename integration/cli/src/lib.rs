@@ -28,7 +28,6 @@ mod help;
 mod hint;
 mod man;
 mod merge;
-mod patience;
 mod settings;
 mod status;
 mod targets;

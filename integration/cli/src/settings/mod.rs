@@ -4,15 +4,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_base::duration;
+use beadlock_base::{beside::Helpers, duration};
 use beadlock_core::Options;
 use clap::ValueEnum;
 
+use crate::command_line::Reach;
 use arguments::{ClaimArgs, CommonArgs};
 use beadlock_claim::envelope::Request;
 use beadlock_claim::environment::{Environment, boolean};
 use beadlock_claim::error::Error;
 use beadlock_claim::labels::{Labels, check_holder};
+use beadlock_claim::remote::{Patience, Remote};
 use beadlock_claim::wait::Wait;
 use beadlock_console::{
     Common,
@@ -83,6 +85,29 @@ pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf>
     typed
         .map(Path::to_owned)
         .or_else(|| environment.get("BEADLOCK_AUDIT").map(PathBuf::from))
+}
+
+/// The guard against file systems that do not answer: the wait of the command bounds how long an answer is waited for.
+pub fn remote(helpers: Helpers, reach: Reach<'_>, environment: &Environment) -> Remote {
+    // A variable that is wrong is said by the command itself.
+    let variable = |name| environment.parsed(name, duration::parse).ok().flatten();
+    let patience = match reach.wait {
+        None => Patience::Look,
+        Some(typed) => Patience::Waits {
+            wait: match typed.no_wait {
+                true => Some(Wait::No),
+                false => typed
+                    .wait
+                    .or_else(|| variable("BEADLOCK_WAIT"))
+                    .map(Wait::UpTo),
+            },
+            drain: typed.drain.or_else(|| variable("BEADLOCK_DRAIN")),
+        },
+    };
+    let files = reach.files.into_iter().flatten().map(Path::to_owned);
+    let besides = audit(reach.audit, environment).into_iter().chain(files);
+    let cwd = environment.of_database().cwd;
+    Remote::of(helpers, patience, besides.collect(), cwd)
 }
 
 /// How a claim is made.
