@@ -8,7 +8,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands;
 use crate::settings::arguments::{ClaimArgs, CommonArgs, LockDirArg};
-use crate::targets::{self, NAMED_LOCKS, file::OnFile};
+use crate::targets::file::{Checked, OnFile};
+use crate::targets::{self, NAMED_LOCKS};
 use crate::{completion, help, man, status};
 use beadlock_base::stdout::print;
 use beadlock_claim::error::{Error, Exit};
@@ -145,14 +146,15 @@ impl<'a> Reach<'a> {
         }
     }
 
-    fn on_file(on: &'a OnFile) -> Self {
+    fn on_file(on: &'a OnFile, checked: &'a Checked) -> Self {
         Self {
             wait: Some(WaitOptions {
                 wait: on.wait,
                 no_wait: on.no_wait,
                 drain: None,
             }),
-            ..Self::default()
+            audit: on.audit.as_deref(),
+            files: [checked.schema.as_deref(), None],
         }
     }
 
@@ -177,9 +179,9 @@ impl Command {
                 }),
                 ..Reach::default()
             },
-            Self::Write(typed) => Reach::on_file(&typed.on),
-            Self::Update(typed) => Reach::on_file(&typed.on),
-            Self::Append(typed) => Reach::on_file(&typed.on),
+            Self::Write(typed) => Reach::on_file(&typed.on, &typed.checked),
+            Self::Update(typed) => Reach::on_file(&typed.on, &typed.checked),
+            Self::Append(typed) => Reach::on_file(&typed.on, &typed.checked),
             Self::Release(typed) => Reach::with_audit(typed.audit.as_deref()),
             Self::Break(typed) => Reach::with_audit(typed.audit.as_deref()),
             Self::Cycle(_)

@@ -432,6 +432,28 @@ fn a_target_that_leads_there_in_another_way_hangs_no_command() {
 }
 
 #[test]
+fn a_file_is_not_written_while_its_audit_file_or_schema_does_not_answer() {
+    let Some((scene, mut mirror)) = scene() else {
+        return;
+    };
+    mirror.hang();
+    for option in ["--audit", "--schema"] {
+        for command in [&["write"][..], &["append"], &["update"]] {
+            let mut args = command.to_vec();
+            args.extend(["file:todo.json", "--no-wait", option, "mirror/beside"]);
+            if command == ["update"] {
+                args.extend(["--", "touch", "ran"]);
+            }
+            let ended = timed(scene.beadlock(&args), SECOND);
+            assert_eq!(ended.code, 5, "{args:?}: {}", ended.err);
+            says_what_hangs(&ended, &scene);
+            assert!(!scene.file("todo.json").exists());
+            assert!(!scene.file("ran").exists());
+        }
+    }
+}
+
+#[test]
 fn a_list_leaves_out_what_does_not_answer_and_names_it() {
     let Some((scene, mut mirror)) = scene() else {
         return;
