@@ -9,7 +9,7 @@ use crate::helper_request::{OpenGate, WatchdogRequest};
 use beadlock_base::{
     beside, namespace,
     process::{self, Stat},
-    sys::FlockMode,
+    sys::Mode,
 };
 
 /// Flocks of this machine at one moment. One look at every process answers questions about any number of gates.
@@ -226,7 +226,7 @@ impl StandIn {
 
 /// Mode in which the process `pid` holds the flock on the file at `path`, which has this device and inode. `None`: the
 /// process does not hold it, or `/proc` does not show it.
-pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<FlockMode> {
+pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<Mode> {
     let seen = flocks(pid).find_map(|(shown, file)| (file == inode).then_some(shown.mode));
     let in_locks = || {
         let name = inode_in_locks(path, &fs::metadata(path).ok()?)?;
@@ -263,7 +263,7 @@ fn flocks(pid: i32) -> impl Iterator<Item = (ListedFlock, (u64, u64))> {
 #[derive(Debug, PartialEq, Eq)]
 struct ListedFlock {
     waits: bool,
-    mode: FlockMode,
+    mode: Mode,
     /// PID of the process that took the flock; 0 if that process has ended, or belongs to another PID namespace.
     pid: i32,
     /// Locked file, as `MAJOR:MINOR:INODE`.
@@ -310,9 +310,9 @@ impl ListedFlock {
             _ => return None,
         };
         let mode = if kind == "READ" {
-            FlockMode::Shared
+            Mode::Shared
         } else {
-            FlockMode::Exclusive
+            Mode::Exclusive
         };
         Some(Self {
             waits,
@@ -408,7 +408,7 @@ mod tests {
                 inode: "fe:00:131".to_owned(),
             })
         };
-        let (writes, reads) = (FlockMode::Exclusive, FlockMode::Shared);
+        let (writes, reads) = (Mode::Exclusive, Mode::Shared);
         assert_eq!(
             ListedFlock::parse("3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"),
             line(true, writes)
@@ -444,10 +444,7 @@ mod tests {
         assert_eq!(me.role(), Role::Other);
         let meta = fs::metadata(dir.path()).unwrap();
         let inode = (meta.dev(), meta.ino());
-        assert_eq!(
-            flock_of(me.pid, dir.path(), inode),
-            Some(FlockMode::Exclusive)
-        );
+        assert_eq!(flock_of(me.pid, dir.path(), inode), Some(Mode::Exclusive));
         assert_eq!(flock_of(1, dir.path(), inode), None);
         drop(gate);
         assert_eq!(flock_of(me.pid, dir.path(), inode), None);

@@ -4,7 +4,7 @@ use std::{fmt, fs::File, os::fd::BorrowedFd, time::Duration};
 
 use beadlock_core::Verdict;
 use beadlock_core::{
-    dialect::LockMode,
+    dialect::file::Mode,
     gates::{GateHolder, Gates},
 };
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     fn outer(
         &self,
         target: &Target,
-        mode: LockMode,
+        mode: Mode,
         environment: &Environment,
     ) -> Result<Option<(String, i32)>, Error>;
     /// The id of a claim that this process is to make. The lock file is made where it does not exist.
@@ -35,14 +35,14 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     fn take(
         &self,
         target: &Target,
-        mode: LockMode,
+        mode: Mode,
         wait: Wait,
         environment: &Environment,
         attending: &mut dyn WaitControl,
         trail: &Trail<'_>,
     ) -> Result<Box<dyn KernelLock>, Stopped>;
     /// The lock that another process has taken and shares with this one as an open file.
-    fn adopt(&self, target: &Target, mode: LockMode, shared: File) -> Option<Box<dyn KernelLock>>;
+    fn adopt(&self, target: &Target, mode: Mode, shared: File) -> Option<Box<dyn KernelLock>>;
     /// Returns when it is free: how long that took. Exit 4 when the wait ran out.
     fn wait(
         &self,

@@ -4,7 +4,7 @@ use crate::error::Problem;
 use std::time::Duration;
 
 use beadlock_core::Options;
-use beadlock_core::dialect::{LockMode, Record};
+use beadlock_core::dialect::{Record, file::Mode};
 
 use super::{draft::RecordDraft, kernel_lock::WithoutRecord, target::Target};
 use crate::error::{Code, Error};
@@ -37,7 +37,7 @@ pub enum LockDraft {
     /// A file with this record.
     Record(RecordDraft),
     /// A lock of the kernel, which has no record, in this mode.
-    Kernel(&'static dyn WithoutRecord, LockMode),
+    Kernel(&'static dyn WithoutRecord, Mode),
 }
 
 impl ClaimRequest {

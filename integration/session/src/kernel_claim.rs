@@ -4,7 +4,7 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use beadlock_core::dialect::LockMode;
+use beadlock_core::dialect::file::Mode;
 
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use beadlock_claim::kernel_lock::{KernelLock, WithoutRecord};
@@ -27,7 +27,7 @@ use beadlock_supervise::signals::Signals;
 pub struct KernelClaim<'a> {
     request: ClaimRequest,
     kernel: &'static dyn WithoutRecord,
-    mode: LockMode,
+    mode: Mode,
     trail: &'a Trail<'a>,
     environment: &'a Environment,
     /// Before the lock is taken, what the command's environment says.
@@ -42,7 +42,7 @@ impl<'a> KernelClaim<'a> {
     pub fn new(
         request: ClaimRequest,
         kernel: &'static dyn WithoutRecord,
-        mode: LockMode,
+        mode: Mode,
         trail: &'a Trail<'a>,
         environment: &'a Environment,
     ) -> Result<Self, Error> {

@@ -25,7 +25,7 @@ use beadlock_base::beside::{Helper, Helpers, close_the_rest, has_said_so};
 use beadlock_base::beside::{helper, helper_words};
 use beadlock_base::error::system_words;
 use beadlock_base::sys::{self, Spawn, Waiting, fork_waiting, ignore, pidfd_open};
-use beadlock_core::dialect::LockMode;
+use beadlock_core::dialect::file::Mode;
 use beadlock_core::take::{Adopted, Held};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -90,7 +90,7 @@ pub enum KeptLease {
     /// A lock of the kernel, on the open file that the keeper inherits as its stderr.
     Kernel {
         /// Whether others may share the lock.
-        mode: LockMode,
+        mode: Mode,
     },
 }
 

@@ -7,7 +7,7 @@ use nix::{errno::Errno, fcntl::FcntlArg, fcntl::fcntl};
 words! {
     /// How a file is locked.
     #[derive(serde::Serialize, serde::Deserialize)]
-    pub enum FlockMode {
+    pub enum Mode {
         /// By one alone: to write.
         Exclusive = "exclusive",
         /// By any number at once, and by no exclusive one: to read.

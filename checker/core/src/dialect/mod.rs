@@ -25,7 +25,6 @@ use crate::verdict::Verdict;
 pub(crate) use age::Clocks;
 pub use age::Moment;
 pub use beads::{Content, Mark, Record as ProcessRecord, holder_name_is_fit};
-pub use file::Mode as LockMode;
 pub use json::{Rejected, Rewrite};
 pub use memory::{Limits as AgeLimits, REFRESH};
 pub use names::Names;

@@ -31,9 +31,7 @@ fn a_request_survives_the_command_line() {
         id: "1".to_owned(),
         holder: "a\u{1b}\"".to_owned(),
     };
-    let flock = KeptLease::Kernel {
-        mode: LockMode::Shared,
-    };
+    let flock = KeptLease::Kernel { mode: Mode::Shared };
     let of_audit = LeaseKeeperRequest {
         audit: Some(OsString::from_vec(b"/x y/\xff\n'\"".to_vec())),
         ..lease("x", flock)
@@ -47,7 +45,7 @@ fn a_request_survives_the_command_line() {
 fn only_a_claim_for_a_process_is_kept() {
     let of = |pid: i32| {
         let flock = KeptLease::Kernel {
-            mode: LockMode::Exclusive,
+            mode: Mode::Exclusive,
         };
         let start_ticks = None;
         read_back(&LeaseKeeperRequest {
@@ -71,7 +69,7 @@ fn a_title_says_what_is_done_and_stays_short() {
         "beadlock: keeps .beads for release-991 until 2026-11-25T21:22:58Z"
     );
     let flock = KeptLease::Kernel {
-        mode: LockMode::Exclusive,
+        mode: Mode::Exclusive,
     };
     let subject = Some(KnownProcess {
         pid: 12,

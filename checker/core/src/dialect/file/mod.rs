@@ -7,7 +7,7 @@ use std::{
 };
 use std::{str::FromStr, time::Duration};
 
-pub use beadlock_base::sys::FlockMode as Mode;
+pub use beadlock_base::sys::Mode;
 
 const SUFFIX: &[u8] = b".lock";
 

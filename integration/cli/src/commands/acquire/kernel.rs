@@ -4,7 +4,7 @@
 use beadlock_claim::error::Problem;
 use std::time::Instant;
 
-use beadlock_core::dialect::LockMode;
+use beadlock_core::dialect::file::Mode;
 
 use super::Acquiring;
 use beadlock_claim::error::{Code, Error};
@@ -20,7 +20,7 @@ impl Acquiring<'_> {
     pub fn without_record(
         &self,
         request: &ClaimRequest,
-        (kernel, mode): (&dyn WithoutRecord, LockMode),
+        (kernel, mode): (&dyn WithoutRecord, Mode),
         subject: Result<Option<i32>, Error>,
         report: &mut Report,
     ) -> Result<(), Stopped> {
