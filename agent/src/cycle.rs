@@ -127,10 +127,6 @@ pub(crate) enum CheckResult {
 
 /// The first half of a cycle: takes the gate and checks. Where there is no work, that is all of it. Blocks, for ever in
 /// a file system that does not answer. `told` is what the log of the database knows already.
-#[expect(
-    clippy::too_many_lines,
-    reason = "the questions of a check, in their order"
-)]
 pub(crate) fn check(
     services: &CycleServices,
     subject: &Subject,
@@ -219,9 +215,13 @@ pub(crate) fn check(
     let mut lines = begin(told);
     lines.push(own::ended(&end));
     log::lines(number, lines);
-    cycle.leave();
-    drop(right);
+    leave(cycle, right);
     CheckResult::Ended(outcome)
+}
+
+/// Lets the gate go, and then the right in the fleet.
+pub(crate) fn leave(cycle: Cycle, _right: Option<Right>) {
+    cycle.leave();
 }
 
 /// Takes the right in the fleet, where the database has joined one, and the gate, and checks. Without a cycle, how it
@@ -408,8 +408,7 @@ pub(crate) async fn run(
     // Before the gate is let go. The log has a writer of its own, so the line may still come later.
     log::line(number, own::ended(&end));
     tracing::debug!(end = end.to_string(), took = ?begun.elapsed(), ?report, "work ended");
-    cycle.leave();
-    drop(right);
+    leave(cycle, right);
     // Last: if this process is killed before, the runner lets the gate go.
     if let Some(runner) = runner {
         runner.end().await;

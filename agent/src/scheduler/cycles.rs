@@ -143,8 +143,7 @@ impl Scheduler {
             }
             CheckResult::Free(cycle, right) => {
                 debug!(parent: &entry.span, "free, but all jobs are busy: waits for its turn");
-                cycle.leave();
-                drop(right);
+                cycle::leave(cycle, right);
                 entry.told = told;
                 if self.is_ending {
                     self.has_missed = true;
