@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use beadlock_core::database::Environment;
 use clap::builder::{BoolishValueParser, Resettable};
@@ -11,7 +12,7 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser};
 use clap_complete::Shell;
 
 use super::help;
-use super::options::{AgentOptions, GivenOptions, Policy};
+use super::options::{AgentOptions, BuiltInAction, Policy};
 use crate::fleet::FleetVariables;
 use crate::log::complain;
 
@@ -78,10 +79,8 @@ pub(crate) enum RunMode {
 #[derive(Debug)]
 pub(crate) struct CommandLine {
     pub(crate) cli: AgentCli,
-    /// The built-in values.
-    pub(super) built_in: (Policy, AgentOptions),
-    /// The options that were typed or are in the environment.
-    pub(super) given: GivenOptions,
+    /// The options that were typed or are in the environment, but for the roots: those of all places add up.
+    given: ArgMatches,
     /// The audit file of beadlock's tools, used when the agent's own is not named anywhere.
     pub(super) audit_of_all: Option<PathBuf>,
     pub(crate) environment: Environment,
@@ -116,20 +115,48 @@ impl CommandLine {
         !(self.cli.once || self.cli.no_spread)
     }
 
-    /// The policy of a database: the built-in values, overridden by these places in their order, then by this one.
-    pub(super) fn policy(&self, places: &[&GivenOptions]) -> Policy {
-        self.built_in
-            .0
-            .clone()
-            .overridden(places.iter().copied().chain([&self.given]))
+    /// The policy of a database: that of the file, overridden by the command line and the environment.
+    pub(super) fn policy(&self, of_file: &Policy) -> Policy {
+        let mut policy = of_file.clone();
+        // They are one setting: each overrides the other.
+        if self.given.contains_id("exec") || self.given.contains_id("action") {
+            (policy.exec, policy.action) = (None, BuiltInAction::default());
+        }
+        // This cannot fail: the values have been read once.
+        let _ = policy.update_from_arg_matches(&self.given);
+        policy
     }
 
     /// The options of the agent, likewise.
-    pub(super) fn agent(&self, places: &[&GivenOptions]) -> AgentOptions {
-        self.built_in
-            .1
-            .clone()
-            .overridden(places.iter().copied().chain([&self.given]))
+    pub(super) fn agent(&self, of_file: &AgentOptions) -> AgentOptions {
+        let mut agent = of_file.clone();
+        let _ = agent.update_from_arg_matches(&self.given);
+        agent
+    }
+}
+
+/// Made once: to make the grammar costs more than to read by it.
+static BUILT_IN: LazyLock<AgentCli> = LazyLock::new(|| {
+    let matches = grammar().try_get_matches_from([NAME]);
+    #[expect(
+        clippy::expect_used,
+        reason = "no option is required, and a test reads them"
+    )]
+    let built_in = matches
+        .and_then(|matches| AgentCli::from_arg_matches(&matches))
+        .expect("the built-in values");
+    built_in
+});
+
+impl Default for Policy {
+    fn default() -> Self {
+        BUILT_IN.policy.clone()
+    }
+}
+
+impl Default for AgentOptions {
+    fn default() -> Self {
+        BUILT_IN.agent.clone()
     }
 }
 
@@ -138,8 +165,6 @@ impl CommandLine {
     reason = "the environment is read where the command line is"
 )]
 fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::Error> {
-    let AgentCli { policy, agent, .. } =
-        AgentCli::from_arg_matches(&grammar().try_get_matches_from([NAME])?)?;
     let cli = AgentCli::from_arg_matches(&matches)?;
     if let Err(message) = choose_action(&mut matches, &cli.policy) {
         return Ok(Err(message));
@@ -159,15 +184,24 @@ fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::E
         home: variable("HOME"),
         cwd: environment.cwd.clone(),
     };
-    let given = GivenOptions::of(matches);
     Ok(Ok(CommandLine {
         cli,
-        built_in: (policy, agent),
-        given,
+        given: given(matches),
         audit_of_all,
         environment,
         fleet,
     }))
+}
+
+/// Without the built-in values and the roots.
+fn given(mut matches: ArgMatches) -> ArgMatches {
+    let names: Vec<String> = matches.ids().map(|id| id.as_str().to_owned()).collect();
+    for name in names {
+        if name == "root" || matches.value_source(&name) == Some(ValueSource::DefaultValue) {
+            let _ = matches.try_clear_id(&name);
+        }
+    }
+    matches
 }
 
 /// The command line's grammar, without the environment variables that are set to nothing: empty is unset.
@@ -246,7 +280,10 @@ pub(crate) mod tests {
     impl CommandLine {
         /// What holds without a file.
         pub(crate) fn alone(&self) -> (Policy, AgentOptions) {
-            (self.policy(&[]), self.agent(&[]))
+            (
+                self.policy(&Policy::default()),
+                self.agent(&AgentOptions::default()),
+            )
         }
     }
 
@@ -258,7 +295,7 @@ pub(crate) mod tests {
     #[test]
     fn what_is_not_typed_says_nothing() {
         let typed = typed_of(&[]).unwrap();
-        assert_eq!(typed.alone(), typed.built_in);
+        assert_eq!(typed.alone(), (Policy::default(), AgentOptions::default()));
         let said = typed_of(&[
             "--allow-worktree",
             "--reap-proven-dead",
@@ -269,13 +306,7 @@ pub(crate) mod tests {
         assert!(policy.allow_worktree && policy.reap_proven_dead && agent.allow_foreign_owner);
         let (mut below, mut whole) = (policy.clone(), agent.clone());
         (below.debounce, whole.log_keep) = (Some(std::time::Duration::ZERO), 9);
-        assert_eq!(
-            (
-                below.clone().overridden([&typed.given]),
-                whole.clone().overridden([&typed.given])
-            ),
-            (below, whole)
-        );
+        assert_eq!((typed.policy(&below), typed.agent(&whole)), (below, whole));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! How the agent is configured (docs/design.md#settings): by the command line, the environment and a TOML file.
 //!
 //! ```text
-//! options.rs    every option, once; what each place gives, and which place overrides which
-//! cli.rs        the command line and its environment variables
-//! file.rs       the file of `--config` and its tables
-//! keys.rs       its keys, read as the command line reads them
+//! options.rs    every option, once
+//! cli.rs        the command line and its environment variables, which override the file
+//! file.rs       the file of `--config`, whose tables override one another and the built-in values
+//! value.rs      how the file writes each value, read and printed
 //! page.rs       the text of the file, and where in it a mistake is
 //! named.rs      looks up the databases that are named
 //! settings.rs   the result of all places, at the start and at each reload
@@ -16,13 +16,13 @@
 mod cli;
 mod file;
 mod help;
-mod keys;
 mod manual;
 mod named;
 mod options;
 mod page;
 mod print;
 mod settings;
+mod value;
 
 pub(crate) use self::cli::{CommandLine, RunMode};
 pub(crate) use self::manual::documentation;

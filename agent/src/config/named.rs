@@ -107,12 +107,12 @@ impl NamedDatabases {
             let (answers, late) = beside::call_each(calls.collect());
             (answers, Some(late))
         };
-        let defaults = Arc::new(typed.policy(&[&file.policy]));
+        let defaults = Arc::new(typed.policy(&file.policy));
         let mut all = Self::default();
         let (mut tables, mut refusals, mut missing) = (HashMap::new(), Vec::new(), HashMap::new());
         for (number, (name, answer)) in names.iter().zip(answers).enumerate() {
             let policy = match name.table {
-                Some(table) => Arc::new(typed.policy(&[&file.policy, &table.policy])),
+                Some(table) => Arc::new(typed.policy(&table.policy)),
                 None => Arc::clone(&defaults),
             };
             let Some(answer) = answer else {

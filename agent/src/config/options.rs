@@ -15,11 +15,10 @@ use beadlock_core::Options;
 use beadlock_core::database::Directories;
 use beadlock_trust::Owners;
 use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use serde::Serialize;
+use clap::{Arg, Args, Command, ValueEnum};
+use serde::{Deserialize, Serialize};
 
-use super::print;
+use super::value;
 use crate::diagnostics::LogLevel;
 use crate::log;
 
@@ -27,34 +26,32 @@ use crate::log;
 pub(super) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 // How a database is served. (No documentation comment: clap would take it for the program's.)
-#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub(crate) struct Policy {
     /// The time between two cycles of a database [default: 5s]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_INTERVAL")]
     #[arg(default_value = "5s", display_order = 5)]
-    #[serde(serialize_with = "print::duration")]
+    #[serde(serialize_with = "value::write_duration")]
+    #[serde(deserialize_with = "value::read_above_zero")]
     pub(crate) interval: Duration,
     /// How long nothing more must change before a change starts a cycle [default: 100ms, and 500ms for one of many]
     #[arg(long, value_name = "DUR", value_parser = at_most_a_year, env = "BEADLOCK_AGENT_DEBOUNCE")]
     #[arg(display_order = 6)]
-    #[serde(
-        serialize_with = "print::some_duration",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(serialize_with = "value::write_duration")]
+    #[serde(deserialize_with = "value::read_at_most_a_year")]
     pub(crate) debounce: Option<Duration>,
     /// The time between two fetches of a database through git [default: 10s while the remote moves, up to 5m when it is quiet]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_FETCH_INTERVAL")]
     #[arg(display_order = 9)]
-    #[serde(
-        serialize_with = "print::some_duration",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(serialize_with = "value::write_duration")]
+    #[serde(deserialize_with = "value::read_above_zero")]
     pub(crate) fetch_interval: Option<Duration>,
     /// What a cycle does without --exec [default: git]
     #[arg(long, value_name = "ACTION", value_enum, env = "BEADLOCK_AGENT_ACTION")]
     #[arg(default_value = "git", display_order = 9)]
-    #[serde(serialize_with = "print::name")]
+    #[serde(serialize_with = "value::write_name")]
+    #[serde(deserialize_with = "value::read_name")]
     pub(super) action: BuiltInAction,
     /// The command of a cycle, for `sh -c`, in the directory above the database, with BEADS_DIR set
     #[arg(
@@ -63,41 +60,45 @@ pub(crate) struct Policy {
         env = "BEADLOCK_AGENT_EXEC",
         display_order = 10
     )]
-    #[serde(
-        serialize_with = "print::some_words",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(serialize_with = "value::write_text")]
+    #[serde(deserialize_with = "value::read_command")]
     pub(super) exec: Option<OsString>,
     /// When a cycle's command is ended, with its whole process group; in a fleet after 2m at most [default: 2m]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_CYCLE_TIMEOUT")]
     #[arg(default_value = "2m", display_order = 11)]
-    #[serde(serialize_with = "print::duration")]
+    #[serde(serialize_with = "value::write_duration")]
+    #[serde(deserialize_with = "value::read_above_zero")]
     pub(crate) cycle_timeout: Duration,
     /// A database that is skipped for longer is warned about, once until it is synced again [default: 30m]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_SKIP_WARN")]
     #[arg(default_value = "30m", display_order = 12)]
-    #[serde(serialize_with = "print::duration")]
+    #[serde(serialize_with = "value::write_duration")]
+    #[serde(deserialize_with = "value::read_above_zero")]
     pub(crate) skip_warn: Duration,
     /// Also remove locks whose holder is proved dead in other ways than by its PID
     #[arg(long, display_order = 21)]
+    #[serde(deserialize_with = "value::read_flag")]
     pub(crate) reap_proven_dead: bool,
     /// Sync a linked git worktree too; what is committed goes to the branch that is checked out there
     #[arg(long, value_parser = BoolishValueParser::new(), env = "BEADLOCK_AGENT_ALLOW_WORKTREE")]
     #[arg(display_order = 24)]
+    #[serde(deserialize_with = "value::read_flag")]
     pub(crate) allow_worktree: bool,
 }
 
 // The agent as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub(crate) struct AgentOptions {
     /// How many cycles may be at work at once; no check waits for them [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = jobs, env = "BEADLOCK_AGENT_JOBS")]
     #[arg(default_value_t = processors(), display_order = 8)]
+    #[serde(deserialize_with = "value::read_jobs")]
     pub(crate) jobs: NonZeroUsize,
     /// How many fetches there may be at once; from one host it is always one at a time [default: 4]
     #[arg(long, value_name = "N", value_parser = jobs, env = "BEADLOCK_AGENT_FETCH_JOBS")]
     #[arg(default_value = "4", display_order = 8)]
+    #[serde(deserialize_with = "value::read_fetch_jobs")]
     pub(crate) fetch_jobs: NonZeroUsize,
     /// One log for all databases, instead of a daemon.log in each
     #[arg(
@@ -106,10 +107,8 @@ pub(crate) struct AgentOptions {
         env = "BEADLOCK_AGENT_LOG_FILE",
         display_order = 13
     )]
-    #[serde(
-        serialize_with = "print::some_words",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(serialize_with = "value::write_text")]
+    #[serde(deserialize_with = "value::read_path")]
     pub(super) log_file: Option<PathBuf>,
     /// How the lines of the log are written [default: text]
     #[arg(
@@ -119,16 +118,19 @@ pub(crate) struct AgentOptions {
         env = "BEADLOCK_AGENT_LOG_FORMAT"
     )]
     #[arg(default_value = "text", display_order = 14)]
-    #[serde(serialize_with = "print::name")]
+    #[serde(serialize_with = "value::write_name")]
+    #[serde(deserialize_with = "value::read_name")]
     pub(super) log_format: log::LogFormat,
     /// A log that would grow above this is moved aside first: KiB, MiB, GiB or bytes [default: 10MiB]
     #[arg(long, value_name = "SIZE", value_parser = log::parse_size, env = "BEADLOCK_AGENT_LOG_SIZE")]
     #[arg(default_value = "10MiB", display_order = 15)]
-    #[serde(serialize_with = "print::size")]
+    #[serde(serialize_with = "value::write_size")]
+    #[serde(deserialize_with = "value::read_size")]
     pub(super) log_size: u64,
     /// How many older logs are kept, daemon.log.1 the newest; with 0 a full log is emptied [default: 3]
     #[arg(long, value_name = "N", value_parser = log::parse_keep, env = "BEADLOCK_AGENT_LOG_KEEP")]
     #[arg(default_value = "3", display_order = 16)]
+    #[serde(deserialize_with = "value::read_keep")]
     pub(super) log_keep: u32,
     /// Write the agent's own diagnostics of this level, and of those above it, to standard error. The logs of the
     /// databases stay as they are [default: warn]
@@ -139,7 +141,8 @@ pub(crate) struct AgentOptions {
         env = "BEADLOCK_AGENT_LOG_LEVEL"
     )]
     #[arg(default_value = "warn", display_order = 17)]
-    #[serde(serialize_with = "print::name")]
+    #[serde(serialize_with = "value::write_name")]
+    #[serde(deserialize_with = "value::read_name")]
     pub(crate) log_level: LogLevel,
     /// Append what kept cycles from running, and which stale locks were removed, to this file: one JSON object a line
     #[arg(
@@ -148,28 +151,26 @@ pub(crate) struct AgentOptions {
         env = "BEADLOCK_AGENT_AUDIT",
         display_order = 18
     )]
-    #[serde(
-        serialize_with = "print::some_words",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(serialize_with = "value::write_text")]
+    #[serde(deserialize_with = "value::read_path")]
     pub(crate) audit: Option<PathBuf>,
     /// Answer /metrics, /healthz, /readyz and /status over HTTP at this address: IP:PORT of this machine alone, or
     /// unix:PATH, which nobody but this user may ask
     #[arg(long, value_name = "ADDR", value_parser = address(), env = "BEADLOCK_AGENT_LISTEN")]
     #[arg(display_order = 19)]
-    #[serde(
-        serialize_with = "print::some_address",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(serialize_with = "value::write_address")]
+    #[serde(deserialize_with = "value::read_address")]
     pub(crate) listen: Option<Address>,
     /// How long a database may be local_only, behind, failed or not_serving before /readyz says 503 [default: 15m]
     #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_STALE_AFTER")]
     #[arg(default_value = "15m", display_order = 19)]
-    #[serde(serialize_with = "print::duration")]
+    #[serde(serialize_with = "value::write_duration")]
+    #[serde(deserialize_with = "value::read_above_zero")]
     pub(crate) stale_after: Duration,
     /// Listen also at an address that other machines reach: they can read there which databases and lock holders there
     /// are
     #[arg(long, display_order = 20)]
+    #[serde(deserialize_with = "value::read_flag")]
     pub(crate) listen_anywhere: bool,
     /// Every .beads below this directory is a database, for as long as it is there. May be given more than once, and
     /// adds to those of --config
@@ -179,15 +180,17 @@ pub(crate) struct AgentOptions {
         env = "BEADLOCK_AGENT_ROOT",
         display_order = 2
     )]
-    #[serde(serialize_with = "print::all_words")]
+    #[serde(serialize_with = "value::write_paths", skip_deserializing)]
     pub(crate) root: Vec<PathBuf>,
     /// Serve databases too that other users own or could replace: the agent may run their commands
     #[arg(long, display_order = 22)]
+    #[serde(deserialize_with = "value::read_flag")]
     pub(crate) allow_foreign_owner: bool,
     /// Also serve a named directory that does not look like a database: it is not called .beads, is not $BEADS_DIR,
     /// and has no
     /// *.db, *.sqlite*, *.jsonl or redirect in it
     #[arg(long, display_order = 23)]
+    #[serde(deserialize_with = "value::read_flag")]
     pub(crate) any_directory: bool,
 }
 
@@ -239,21 +242,6 @@ impl Policy {
             (None, BuiltInAction::None) => CycleAction::None,
         }
     }
-
-    /// These options, overridden by each of the places in turn.
-    pub(super) fn overridden<'a>(
-        mut self,
-        places: impl IntoIterator<Item = &'a GivenOptions>,
-    ) -> Self {
-        for given in places {
-            // They are one setting: each overrides the other of an earlier place.
-            if given.gives("exec") || given.gives("action") {
-                (self.exec, self.action) = (None, BuiltInAction::default());
-            }
-            given.override_in(&mut self);
-        }
-        self
-    }
 }
 
 impl AgentOptions {
@@ -276,47 +264,6 @@ impl AgentOptions {
             may_become_several,
         }
     }
-
-    /// These options, overridden by each of the places in turn.
-    pub(super) fn overridden<'a>(
-        mut self,
-        places: impl IntoIterator<Item = &'a GivenOptions>,
-    ) -> Self {
-        places
-            .into_iter()
-            .for_each(|given| given.override_in(&mut self));
-        self
-    }
-}
-
-/// The options that one place gives: the command line with the environment, a `[[database]]`, or the top of the file.
-#[derive(Debug, Clone, Default)]
-pub(super) struct GivenOptions(Option<ArgMatches>);
-
-impl GivenOptions {
-    /// Without the built-in values, and without the roots: those of all places add up.
-    pub(super) fn of(mut matches: ArgMatches) -> Self {
-        let names: Vec<String> = matches.ids().map(|id| id.as_str().to_owned()).collect();
-        for name in names {
-            if name == "root" || matches.value_source(&name) == Some(ValueSource::DefaultValue) {
-                let _ = matches.try_clear_id(&name);
-            }
-        }
-        Self(Some(matches))
-    }
-
-    fn gives(&self, name: &str) -> bool {
-        self.0
-            .as_ref()
-            .is_some_and(|matches| matches.contains_id(name))
-    }
-
-    fn override_in(&self, options: &mut impl FromArgMatches) {
-        if let Some(matches) = &self.0 {
-            // This cannot fail: the same options have read the values already.
-            let _ = options.update_from_arg_matches(matches);
-        }
-    }
 }
 
 /// The options of [`Policy`] or of [`AgentOptions`], in their order.
@@ -335,11 +282,11 @@ pub(super) fn names<T: Args>() -> Vec<String> {
         .collect()
 }
 
-fn above_zero(text: &str) -> Result<Duration, String> {
+pub(super) fn above_zero(text: &str) -> Result<Duration, String> {
     duration::parse_above_zero(text).map(|duration| duration.min(LONGEST))
 }
 
-fn at_most_a_year(text: &str) -> Result<Duration, String> {
+pub(super) fn at_most_a_year(text: &str) -> Result<Duration, String> {
     duration::parse(text).map(|duration| duration.min(LONGEST))
 }
 
@@ -348,7 +295,7 @@ fn address() -> impl TypedValueParser<Value = Address> {
 }
 
 /// TOML has no number above 2^63 - 1, and `--print-config` prints the jobs as a number.
-fn jobs(text: &str) -> Result<NonZeroUsize, ParseIntError> {
+pub(super) fn jobs(text: &str) -> Result<NonZeroUsize, ParseIntError> {
     let most = NonZeroUsize::new(isize::MAX.unsigned_abs()).unwrap_or(NonZeroUsize::MIN);
     text.parse().map(|jobs: NonZeroUsize| jobs.min(most))
 }

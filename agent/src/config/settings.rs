@@ -63,7 +63,7 @@ impl AgentSettings {
             Some(path) => ConfigFile::read(cwd, path)?,
             None => ConfigFile::default(),
         };
-        let mut agent = typed.agent(&[&file.agent]);
+        let mut agent = typed.agent(&file.agent);
         agent.listen = listen(agent.listen.take(), cwd, agent.listen_anywhere)?;
         let mut roots: Vec<PathBuf> = Vec::new();
         let typed_roots = typed.cli.agent.root.iter().map(|root| cwd.join(root));
@@ -95,7 +95,7 @@ impl AgentSettings {
             named,
             awaited,
             arrivals,
-            defaults: Arc::new(typed.policy(&[&file.policy])),
+            defaults: Arc::new(typed.policy(&file.policy)),
             mode: typed.mode(),
             spreads: typed.spreads(),
             log: agent.log(may_become_several),

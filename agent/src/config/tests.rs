@@ -132,11 +132,7 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
         .collect();
     args.extend(["--exec", "make sync"]);
     let typed = typed_of(&args).unwrap();
-    let built_in = typed.built_in.clone();
-    let of_file = (
-        built_in.0.overridden([&file.policy]),
-        built_in.1.overridden([&file.agent]),
-    );
+    let of_file = (file.policy, file.agent);
     assert_eq!(of_file, typed.alone());
     let roots: Vec<&Path> = file.roots.iter().map(|(root, _)| root.as_path()).collect();
     assert_eq!(
@@ -144,7 +140,7 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
         [Path::new("/srv"), Path::new("/etc/beadlock/../home")]
     );
     assert_eq!(file.databases[0].dir, Path::new("/etc/beadlock/x/.beads"));
-    let own = of_file.0.clone().overridden([&file.databases[0].policy]);
+    let own = file.databases[0].policy.clone();
     assert_eq!(
         (own.interval, own.debounce),
         (Duration::from_millis(250), of_file.0.debounce)
@@ -234,6 +230,44 @@ fn a_mistake_is_said_with_its_place_and_what_to_write() {
         (
             "interval = true",
             "1:12: interval: must be a text in quotes, or a number",
+        ),
+        (
+            "interval = 1e400",
+            "1:12: interval: must be a text in quotes, or a number below 2^63",
+        ),
+        (
+            "[[database]]\ndir = 'x'\nskip-warn = 9223372036854775808",
+            "3:13: skip-warn: must be a text in quotes, or a number below 2^63",
+        ),
+        (
+            "jobs = 99999999999999999999999999999999999999999",
+            "1:8: jobs: must be a text in quotes, or a number below 2^63",
+        ),
+        (
+            "log-keep = 1.0",
+            "1:12: log-keep: \"1.0\" is no number: invalid digit",
+        ),
+        (
+            "[[database]]\ndir = 'x'\njobs = 1e400",
+            "3:1: jobs is the whole agent's; move it to the top",
+        ),
+        (
+            "[[database]]\ndir = 1e400",
+            "2:7: dir: must be a path, in quotes",
+        ),
+        ("zzz = 1e400", "1:1: unknown key zzz; the keys are interval"),
+        (
+            "action = 1e400",
+            "1:10: action: must be \"git\" or \"none\"; a command goes into exec",
+        ),
+        ("root = [1e400]", "1:9: root: must be a path, in quotes"),
+        (
+            "any-directory = 1e400",
+            "1:17: any-directory: must be true or false",
+        ),
+        (
+            "interval = {\"$__toml_private_datetime\" = 'x'}",
+            "1:12: interval: must be a text in quotes, or a number below",
         ),
         (
             "interval = 1979-05-27",
