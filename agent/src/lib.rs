@@ -34,8 +34,6 @@ mod cycle_end;
 mod database;
 mod diagnostics;
 mod fleet;
-#[doc(hidden)]
-pub mod fuzzing;
 mod limits;
 mod log;
 mod notify;
@@ -46,6 +44,9 @@ mod scheduler;
 mod stamp;
 mod state;
 mod watch;
+
+pub use crate::config::{ConfigFailure, print_config};
+pub use crate::log::log_of_skips;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -58,7 +59,7 @@ use beadlock_base::beside::Helpers;
 use nix::sys::signal::Signal;
 
 use crate::audit::AuditTrail;
-use crate::config::{AgentSettings, CommandLine, ConfigFailure, RunMode};
+use crate::config::{AgentSettings, CommandLine, RunMode};
 use crate::diagnostics::Diagnostics;
 use crate::limits::{has_descriptors_for_the_loop, no_events};
 use crate::outside::{Door, Metrics, Questions};

@@ -1,7 +1,7 @@
 //! The command line and its environment variables (docs/design.md#settings).
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
@@ -13,6 +13,7 @@ use clap_complete::Shell;
 
 use super::help;
 use super::options::{AgentOptions, BuiltInAction, Policy};
+use super::page::ConfigFailure;
 use crate::fleet::FleetVariables;
 use crate::log::complain;
 
@@ -100,6 +101,24 @@ impl CommandLine {
             complain(message);
             ExitCode::from(2)
         })
+    }
+
+    /// Nothing but `--config` with this file, in an empty environment.
+    pub(super) fn of_file(cwd: &Path, file: &Path) -> Result<Self, ConfigFailure> {
+        let mut config = OsString::from("--config=");
+        config.push(file);
+        let wrong = |message| ConfigFailure::new(2, message);
+        let matches = grammar().try_get_matches_from([NAME.into(), config]);
+        let typed = matches.and_then(typed);
+        let mut typed = typed
+            .map_err(|error| wrong(error.to_string()))?
+            .map_err(wrong)?;
+        typed.audit_of_all = None;
+        typed.environment = Environment {
+            cwd: cwd.to_owned(),
+            ..Environment::default()
+        };
+        Ok(typed)
     }
 
     pub(super) fn mode(&self) -> RunMode {

@@ -28,8 +28,9 @@ pub(crate) use self::cli::{CommandLine, RunMode};
 pub(crate) use self::manual::documentation;
 pub(crate) use self::named::ArrivedDatabase;
 pub(crate) use self::options::{CycleAction, Policy};
-pub(crate) use self::page::ConfigFailure;
+pub use self::page::ConfigFailure;
 pub(crate) use self::print::print;
+pub use self::print::print_config;
 pub(crate) use self::settings::AgentSettings;
 
 #[cfg(test)]

@@ -11,13 +11,13 @@ use beadlock_core::database::{NoDatabase, Program};
 /// No configuration is longer, in bytes.
 const LARGEST: u64 = 1024 * 1024;
 
-/// Why there are no settings. `Display` is the message, and for a mistake in the file the line with it.
+/// Why there are no settings. `Display` is the message, and for a mistake in the file two more lines that show its place.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ConfigFailure {
+pub struct ConfigFailure {
     /// The exit code: 2 when the command line or the file is wrong, else 1.
-    pub(crate) code: u8,
+    pub code: u8,
     /// One line: what is wrong, where, and what to do.
-    pub(crate) message: String,
+    pub message: String,
     excerpt: String,
 }
 
@@ -36,6 +36,8 @@ impl From<NoDatabase> for ConfigFailure {
         Self::new(error.exit_code(), error.shown(Program::Agent))
     }
 }
+
+impl std::error::Error for ConfigFailure {}
 
 impl fmt::Display for ConfigFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,12 +5,23 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
+use super::cli::CommandLine;
 use super::options::Policy;
 use super::page::ConfigFailure;
 use super::settings::AgentSettings;
 use super::value::utf8;
 use crate::log::own;
 use crate::roots::{RootScan, ScanProblem};
+
+/// What `beadlock-agent --config FILE --print-config` prints in the directory `cwd`: a file that gives the same settings.
+/// Environment variables do not count, and the databases below the roots are not looked for.
+///
+/// # Errors
+/// What that program would end with: a mistake in the file, or a database or a root that cannot be served.
+pub fn print_config(cwd: &Path, file: &Path) -> Result<String, ConfigFailure> {
+    let settings = AgentSettings::read(&CommandLine::of_file(cwd, file)?, &[])?;
+    print(&settings, cwd, &RootScan::default())
+}
 
 /// The settings as a file, with a comment for each database that is found below the roots.
 ///

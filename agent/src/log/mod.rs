@@ -24,21 +24,26 @@ pub(crate) mod terminal;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::mpsc::{self, Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
 use beadlock_base::address::Address;
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_core::agent_process::AgentProcess;
-use beadlock_core::facts;
+use beadlock_core::{Decision, facts};
 
 use beside::{LogMounts, LogOutput};
 use file::{LogFile, inode, must_have_one_name};
 use rotate::{FullLog, LogLimits};
 use router::{LogMessage, Recipients, Router};
 use served::Served;
+
+use crate::command::read_lines;
+use crate::cycle_end::CycleEnd;
 
 pub(crate) use line::{Line, LogFormat, Whose, escaped_unless};
 pub(crate) use settings::{LogSettings, parse_keep, parse_size};
@@ -206,6 +211,39 @@ pub(crate) fn say_others(database: usize, dir: &Path) {
 /// Logs one line of a command's output for a database.
 pub(crate) fn output(database: usize, text: &str) {
     put(Some(database), vec![own::output(text)]);
+}
+
+/// The log, in text and in JSON, of an agent that has started, skipped its cycles for these reasons, and run one more
+/// cycle, whose command printed `output`. Each line is a second after the one before it, from 2026 on. `name` is what a
+/// log that several databases share calls this one.
+pub fn log_of_skips(skips: &[Decision], output: &[u8], name: Option<&str>) -> (String, String) {
+    let mut lines = vec![own::header(), own::started()];
+    for decision in skips {
+        lines.push(own::skipped(decision));
+        let record = decision.record();
+        lines.extend(record.map(|record| own::held(record, decision.reason(), None)));
+    }
+    lines.push(own::begun());
+    {
+        // Bytes in memory are always ready: one poll reads them all.
+        let reading = pin!(read_lines(output, |text| lines.push(own::output(text))));
+        let read = reading.poll(&mut Context::from_waker(Waker::noop()));
+        debug_assert!(read.is_ready(), "some output is not in the log");
+    }
+    lines.push(own::ended(&CycleEnd::Complete));
+    let shown = name.map(|name| named(Path::new(name)));
+    let whose = Whose {
+        name: shown.as_deref(),
+        dir: name,
+    };
+    let written = |format| {
+        let seconds = 1_767_225_600..;
+        let lines = seconds.zip(&lines);
+        lines
+            .map(|(second, line)| line.in_format(format, second, whose))
+            .collect()
+    };
+    (written(LogFormat::Text), written(LogFormat::Json))
 }
 
 /// This agent, with which process it is, for a reader who wants to know whether it lives.

@@ -13,7 +13,7 @@ pub fn config(bytes: &[u8]) {
     }
     let printed = |text: &[u8]| {
         fs::write(cwd.join("conf.toml"), text).expect("a file");
-        beadlock_agent::fuzzing::print_config(&cwd, "conf.toml".as_ref())
+        beadlock_agent::print_config(&cwd, "conf.toml".as_ref())
     };
     match printed(bytes) {
         Ok(first) => {
@@ -23,7 +23,8 @@ pub fn config(bytes: &[u8]) {
                 "it prints something else of itself"
             );
         }
-        Err((code, words)) => {
+        Err(failure) => {
+            let (code, words) = (failure.code, failure.to_string());
             words.lines().for_each(is_fit_to_be_said);
             let mut place = words.split(':');
             assert_eq!(place.next(), Some("conf.toml"), "no file: {words}");
