@@ -24,7 +24,7 @@ const HOLDS: Duration = Duration::from_secs(1);
 /// How many answers are kept at most.
 const KEPT: usize = 4096;
 
-/// No path is as deep.
+/// The most directories that are looked at, one above the other: no path is as deep.
 const DEEPEST: usize = 4096;
 
 /// The user that trusted a directory and those above it, and when.
@@ -66,7 +66,7 @@ impl Trusted {
         Ok(None)
     }
 
-    /// From `above`, the directory above the one at `path`.
+    /// Looks at the directories above `above`, which is the parent directory of the one at `path`.
     fn climb<'a>(self, above: BorrowedFd<'_>, path: &'a Path) -> io::Result<Climbed<'a>> {
         let top = fstatat(AT_FDCWD, "/", AtFlags::empty())?;
         let mut names = path.ancestors().skip(2);
@@ -92,7 +92,7 @@ impl Trusted {
 }
 
 enum Climbed<'a> {
-    /// With the first directory as it was before the questions.
+    /// No directory is doubted; with the first one as it was before the questions.
     Trusted(DirStamp),
     Doubted(&'a Path, Doubt),
 }
@@ -108,7 +108,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
-    /// What is said of `top/a/b/c/.beads` with this mode of one of the directories above.
+    /// The doubt about the directories above `top/a/b/c/.beads`, where the directory `dir` has this mode.
     fn doubted(top: &Path, dir: &str, mode: u32) -> Option<(PathBuf, Doubt)> {
         let beads = top.join("a/b/c/.beads");
         fs::create_dir_all(&beads).unwrap();

@@ -1,9 +1,10 @@
-//! Who may change what leads to a database (docs/design.md#whose-databases). What `beadlock-agent` and its sync through
-//! git share; siblings alone use it and pin it with `=`.
+//! The users that may change what leads to a database (docs/design.md#whose-databases). `beadlock-agent` and its sync
+//! through git share this crate; siblings alone use it and pin it with `=`.
 //!
 //! [`Trusted`] asks about one open directory, and [`Doubt`] is why it is not trusted. [`Owners`] asks about a whole
 //! database: its directory, those above it, and the one whose redirect leads to it; [`Refusal`] says why it is not
-//! served, and what to do. [`Trusted::go`] asks about all that is on the way to a file. A [`DirStamp`] tells whether a directory has changed since such a question.
+//! served, and what to do. [`Trusted::go`] asks about all that is on the way to a file. A [`DirStamp`] tells whether a
+//! directory has changed since such a question.
 //!
 //! # Limits
 //! - The mode is what is looked at. A POSIX ACL shows in it: the group bits are its mask then, so a user or a group

@@ -23,19 +23,20 @@ use nix::unistd::{Gid, Group, Uid, User, geteuid};
 
 use crate::{Doubt, Doubted, Sticky, Trusted, WayEnd};
 
-/// Whose databases are served.
+/// The owners whose databases are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owners {
-    /// Those of this user, and root's.
+    /// The trusted user and root.
     Trusted(Trusted),
-    /// Everybody's.
+    /// Every user.
     All,
 }
 
 /// Why a database is not served. `Display` says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// It is about a directory further above, where another user could put something else in the place of the database.
+    /// Whether the refusal is about a directory further above, where another user could put something else in the place
+    /// of the database.
     pub is_of_ancestor: bool,
     words: String,
 }
@@ -49,11 +50,11 @@ impl fmt::Display for Refusal {
 /// The open database, or why it could not be opened: what is to be done there then fails by itself.
 pub type Opened = Result<OpenDirectory, Error>;
 
-/// How it is opened: with the directory above it, or alone.
+/// How the directory of a database is opened: with the directory above it, or alone.
 type How = fn(&Path) -> Result<OpenDirectory, Error>;
 
 impl Owners {
-    /// This user's and root's, unless others' are allowed.
+    /// The user of this process and root; every user where `allow_foreign_owner` is true.
     pub fn of_this_user(allow_foreign_owner: bool) -> Self {
         if allow_foreign_owner {
             Self::All
@@ -78,7 +79,7 @@ impl Owners {
         self.open_by(database, OpenDirectory::open)
     }
 
-    /// The same for a cycle without any work: the directory above is asked, but not kept open.
+    /// Opens a database for a cycle without any work: the directory above is checked, but not kept open.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -124,7 +125,7 @@ fn open(dir: &Path, how: How) -> Result<Opened, Refusal> {
     }
 }
 
-/// The directory whose redirect leads to the database, and those above it.
+/// Checks the directory whose redirect leads to the database, and the directories above it.
 fn check_redirect(trusted: Trusted, named: &Path) -> Result<(), Refusal> {
     let Ok(opened) = open(named, OpenDirectory::open_alone)? else {
         return Ok(());
@@ -139,7 +140,7 @@ fn check_redirect(trusted: Trusted, named: &Path) -> Result<(), Refusal> {
     Refusal::of(trusted.doubts_opened(&opened), named, Position::AtWork)
 }
 
-/// The directories above the one above `opened`.
+/// Checks the directories above the parent directory of `opened`.
 fn ask_above(trusted: Trusted, opened: &OpenDirectory) -> Result<(), Refusal> {
     let dir = opened.path();
     match trusted.doubts_above(opened) {
@@ -149,17 +150,17 @@ fn ask_above(trusted: Trusted, opened: &OpenDirectory) -> Result<(), Refusal> {
     }
 }
 
-/// What a directory is to a cycle.
+/// Why a directory matters to a cycle: for its work, or for the path to another directory.
 #[derive(Clone, Copy)]
 enum Position<'a> {
-    /// It works there, or by what is written there.
+    /// The cycle works in the directory, or follows what is written there.
     AtWork,
-    /// It looks up the way to this directory there.
+    /// The path to this directory leads through the checked one.
     Above(&'a Path),
 }
 
 impl Refusal {
-    /// The answer about the directory `dir`.
+    /// Turns the answer about the directory `dir` into a refusal; `Ok` where nothing is doubted.
     fn of(
         answer: io::Result<Option<Doubt>>,
         dir: &Path,
@@ -225,7 +226,7 @@ impl Refusal {
         })
     }
 
-    /// A symbolic link has come since the path of the database was found.
+    /// The refusal for a symbolic link that has come since the path of the database was found.
     fn of_link(error: &Error) -> Self {
         let link = escaped_path(error.path());
         let words = format!(
@@ -238,50 +239,50 @@ impl Refusal {
     }
 }
 
-/// What git does with a file or directory that it is led to.
+/// How git uses a file or directory: it runs it, or follows what it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitUse {
-    /// It looks up there what to do: a working tree's top, a git directory.
+    /// git reads from its files what to do: the top of a working tree, a git directory.
     LooksInto,
-    /// It runs what lies there: a directory of hooks.
+    /// git runs the files in it: a directory of hooks.
     RunsFrom,
-    /// It runs it: a hook.
+    /// git runs the file itself: a hook.
     Runs,
-    /// It does what it says: a configuration, a file that leads to a git directory.
+    /// git does what its text says: a configuration, a file that leads to a git directory.
     Reads,
 }
 
-/// What a person can do about something that is not trusted.
+/// The remedy for a file or directory that is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mend {
     /// Take the right to write away from the group, from everybody else, or from both.
     Chmod {
-        /// From the group.
+        /// Whether to take it from the group.
         group: bool,
-        /// From everybody else.
+        /// Whether to take it from everybody else.
         everybody: bool,
     },
-    /// Look at it, and make it one's own.
+    /// Look at its content, and make this user its owner.
     Chown,
     /// Run the agent as its owner.
     RunAsOwner,
 }
 
-/// Something that git would be led by, and that another user may change.
+/// A file, link or directory that decides what git does, and that another user may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WayRefusal {
     /// Its path without links.
     pub path: PathBuf,
     /// Which file, whose, with which rights, and what could happen.
     pub why: String,
-    /// What to do about it.
+    /// The remedy: other rights, another owner, or another user for the agent.
     pub mend: Mend,
 }
 
 impl Owners {
-    /// Whether nobody but root and the trusted user decides what git finds at a path: the file or directory, each
-    /// directory and each link on the way there. Nothing is refused also where there is nothing, and nobody else could
-    /// put anything there.
+    /// The parts of the way to a path that another user may change: the file or directory itself, and each directory
+    /// and link on the way there. Empty: only root and the trusted user decide what git finds. It is also empty for a
+    /// path with nothing at it, where no other user could put anything.
     ///
     /// # Errors
     /// As [`Trusted::go`].
@@ -347,7 +348,7 @@ impl WayRefusal {
     }
 }
 
-/// Who may write, beside the owner.
+/// The users that may write, beside the owner: a group, or `everybody`.
 fn writers(group: Option<u32>, everybody: bool) -> String {
     match group {
         Some(gid) if !everybody => self::group(gid),

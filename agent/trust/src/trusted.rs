@@ -24,16 +24,16 @@ const MEMBERS_STAY: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Trusted(Uid);
 
-/// Why a directory is not trusted.
+/// Why a file or directory is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
-    /// It belongs to this user.
+    /// The owner is a user that is not trusted, with this uid.
     Owner(u32),
-    /// Others than its owner may write to it.
+    /// Users other than its owner may write to it.
     Writers {
         /// The permission bits, with the sticky bit.
         mode: u32,
-        /// The group, when it may write and is not the owner's own.
+        /// The gid of the group; `None` where it may not write, or counts as the owner.
         group: Option<u32>,
         /// Whether everybody may write.
         everybody: bool,
@@ -43,9 +43,9 @@ pub enum Doubt {
 /// What the sticky bit means for a directory that others may write to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sticky {
-    /// It is enough: others cannot take away or replace what is in there, and only that is looked up.
+    /// The sticky bit is enough: others cannot take away or replace what is in there, and only that is looked up.
     IsEnough,
-    /// It is not: new names matter too.
+    /// The sticky bit is not enough: others may also make new names there, and these matter too.
     IsNot,
 }
 
@@ -55,7 +55,7 @@ impl Trusted {
         Self(geteuid())
     }
 
-    /// Root and this user.
+    /// Root and the user with this uid.
     pub fn user(uid: u32) -> Self {
         Self(Uid::from_raw(uid))
     }
@@ -75,7 +75,8 @@ impl Trusted {
         Ok(self.doubts_stat(&fstat(&dir)?, sticky, dir.as_fd(), "."))
     }
 
-    /// The same for a directory that was just opened, and was looked at then.
+    /// Looks at the owner and the writers of an open directory, as it was just after it was opened. `None`: it is
+    /// trusted. The sticky bit is not enough.
     ///
     /// # Errors
     /// What `fstat` said.
@@ -83,8 +84,8 @@ impl Trusted {
         Ok(self.doubts_stat(&opened.stat()?, Sticky::IsNot, opened.as_fd(), "."))
     }
 
-    /// The same for the directory above it. `None` also where it may not be searched, so that there can be no work
-    /// above it.
+    /// Looks at the owner and the writers of the directory above `opened`. `None`: it is trusted, or `opened` may not
+    /// be searched, so that there can be no work above it.
     ///
     /// # Errors
     /// What `fstatat` said.
@@ -101,7 +102,7 @@ impl Trusted {
         }
     }
 
-    /// By what the file or directory that has this name in `from` is like.
+    /// Why the file or directory with this name in `from` is not trusted, by its `stat`; `None`: it is trusted.
     pub(crate) fn doubts_stat(
         self,
         stat: &FileStat,
@@ -179,7 +180,8 @@ fn has_only(owner: Uid, gid: Gid) -> bool {
     answer
 }
 
-/// `None` where it cannot be told.
+/// Whether the user `owner` is alone in the group `gid` and the group has the user's name; `None` where that cannot be
+/// told.
 fn ask_for_members(owner: Uid, gid: Gid) -> Option<bool> {
     let user = User::from_uid(owner).ok()??;
     let group = Group::from_gid(gid).ok()??;
@@ -212,7 +214,7 @@ mod tests {
 
     const SOMEBODY: u32 = 54_321;
 
-    /// What is doubted of a new directory with this mode and these owners.
+    /// The doubt about a new directory with this mode and these owners.
     fn doubt(mode: u32, owners: Option<(u32, u32)>, sticky: Sticky) -> Option<Doubt> {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("dir");

@@ -1,8 +1,8 @@
 //! The way to a file or directory that git reads, runs or looks into, from the top to its end.
 //!
-//! It is gone name by name, each by a descriptor of the one before, as the kernel goes it. Each directory on the way is
-//! asked, and each symbolic link, also those that a link leads through: a user who may change one of them decides what
-//! is at the end. The end is asked more: nobody else may write to it.
+//! The way is walked name by name, each by a descriptor of the one before, as the kernel does it. Each directory on the
+//! way is checked, and each symbolic link, also those that a link leads through: a user who may change one of them
+//! decides what is at the end. For the end itself more is checked: nobody else may write to it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -18,27 +18,27 @@ use beadlock_base::{filesystem::FileKind, opened::up};
 
 use crate::{Doubt, Sticky, Trusted};
 
-/// For look-ups alone: also of what must not be opened, such as a named pipe.
+/// Flags that open a name for look-ups alone, also a file that must not be opened, such as a named pipe.
 const LOOK: OFlag = OFlag::O_PATH
     .union(OFlag::O_NOFOLLOW)
     .union(OFlag::O_CLOEXEC);
 
-/// As many as the kernel follows.
+/// The most symbolic links that are followed on one way: as many as the kernel follows.
 const LINKS: usize = 40;
 
-/// What is at the end of a way.
+/// Result of walking a way: what is at its end, or why it is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WayEnd {
     /// A trusted file or directory, by this path without links.
     There(PathBuf, FileKind),
     /// Nothing, and nobody else could put anything there.
     Nothing,
-    /// What is doubted on the way and at the end, in this order; at least one.
+    /// The files, links and directories that are doubted, on the way and at the end, in this order; at least one.
     Doubted(Vec<Doubted>),
 }
 
 impl WayEnd {
-    /// This end, unless something is doubted: each thing once, as it was found last.
+    /// `end` where nothing is doubted; else the doubts, of each path only the last one.
     fn of(mut doubted: Vec<Doubted>, end: Self) -> Self {
         doubted.reverse();
         let mut kept: Vec<Doubted> = Vec::new();
@@ -55,26 +55,26 @@ impl WayEnd {
     }
 }
 
-/// What is doubted about a way, and why.
+/// One file, link or directory of a way that is not trusted, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doubted {
     /// Its path without links.
     pub path: PathBuf,
-    /// What it is.
+    /// Whether it is a file, a link, a directory or something else.
     pub kind: FileKind,
     /// Its permission bits.
     pub mode: u32,
     /// Why it is not trusted.
     pub doubt: Doubt,
-    /// It is not the end, but a directory or a link on the way there.
+    /// True for a directory or a link on the way, false for the end of the way.
     pub is_on_the_way: bool,
 }
 
-/// One thing on the way, open for look-ups.
+/// One file, link or directory on the way, open for look-ups.
 struct Step {
     fd: OwnedFd,
     stat: FileStat,
-    /// Without links.
+    /// Its path without links.
     path: PathBuf,
 }
 
@@ -123,7 +123,7 @@ impl Step {
 }
 
 impl Trusted {
-    /// Goes the way of an absolute path. A file that is not there is one only where nobody else may make it.
+    /// Walks the way of an absolute path. A missing file is [`WayEnd::Nothing`] only where nobody else may make it.
     ///
     /// # Errors
     /// What a system call said; `EINVAL` for a path that is not absolute, `ELOOP` for too many links and for one of
