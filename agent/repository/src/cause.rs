@@ -1,5 +1,5 @@
-//! Why a call of git has failed, where that can be told: what git has said, and what is to be seen in the repository.
-//! A cause has a reason of its own, a sentence, and the command that ends it. A call that failed for another cause keeps
+//! The cause for which a call of git has failed, where that can be told from git's words and from the repository. A
+//! cause has a reason of its own, a sentence, and the command that ends it. A call that failed for another cause keeps
 //! git's last line.
 
 use std::ffi::OsStr;
@@ -42,7 +42,7 @@ pub fn explain(repository: &Repository, stop: Stop) -> Stop {
     }
 }
 
-/// git could not write a file, and does not say that there is no space.
+/// The stop for a write of git that failed on a full disk, of which git does not tell; `None` for another cause.
 fn of_full_disk(repository: &Repository, stop: &Stop) -> Option<Stop> {
     /// With less than this, a file of a sync may not fit.
     const LITTLE: u64 = 1024 * 1024;
@@ -61,7 +61,7 @@ fn of_full_disk(repository: &Repository, stop: &Stop) -> Option<Stop> {
     Some(Stop::failed(GitReason::GitFailed, why))
 }
 
-/// What git itself has said here. The other end and hooks have troubles of their own.
+/// The lines of git itself, here. The other end and hooks have troubles of their own.
 fn here(said: &str) -> String {
     let is_of_git = |line: &&str| {
         let is_said = line.starts_with("fatal: ") || line.starts_with("error: ");
@@ -73,7 +73,7 @@ fn here(said: &str) -> String {
         .join("\n")
 }
 
-/// `reference-transaction` has refused.
+/// The stop for a refusal of the hook `reference-transaction`; `None` for another cause.
 fn by_hook(stop: &Stop) -> Option<Stop> {
     let is_hook = stop.said().contains("aborted by hook");
     let words = last_of_program(stop.said()).filter(|_| is_hook)?;
@@ -85,8 +85,8 @@ fn by_hook(stop: &Stop) -> Option<Stop> {
     Some(Stop::failed(GitReason::Hook, why))
 }
 
-/// A repository of another user, as the remote is one where it is a directory: git names it, and uses it when it is
-/// told to.
+/// Adds the command for a repository of another user, such as a remote that is a directory: git names it, and uses it
+/// when it is told to.
 fn trusting(stop: Stop) -> Stop {
     let words = "detected dubious ownership in repository at '";
     let named = stop.said().split_once(words);
@@ -112,7 +112,7 @@ enum Cause {
 }
 
 impl Cause {
-    /// By what git has said, in English.
+    /// Reads the cause from git's words in English; `None`: it cannot be told.
     fn of(said: &str) -> Option<Self> {
         let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
         // A full disk is no damage: git's own words say it.
@@ -206,7 +206,7 @@ pub(crate) fn last_line(said: &str) -> String {
     line.unwrap_or_default().to_owned()
 }
 
-/// What a program that git has started has said last: the last line that is not git's own.
+/// The last words of a program that git has started: the last line that is not git's own.
 fn last_of_program(said: &str) -> Option<String> {
     let is_of_git = |line: &&str| {
         ["fatal: ", "error: ", "warning: ", "hint: "]
@@ -328,7 +328,7 @@ fn may_write(path: &Path) -> bool {
     nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok()
 }
 
-/// git does not know who commits. Whoever has committed here before is the likeliest.
+/// The stop where git does not know the committer. The likeliest one has committed here before.
 fn identity(repository: &Repository, said: &str) -> Stop {
     let line = last_line(said);
     let what = match line.contains("email") {
@@ -354,7 +354,7 @@ fn refused(why: String) -> Stop {
     Stop::failed(GitReason::GitRefuses, why)
 }
 
-/// `core.safecrlf=true`.
+/// The stop for line ends that `core.safecrlf=true` refuses.
 fn line_ends(repository: &Repository, said: &str) -> Stop {
     let line = last_line(said);
     let (what, file) = match line.split_once(" would be replaced by ") {
@@ -373,7 +373,7 @@ fn line_ends(repository: &Repository, said: &str) -> Stop {
     refused(why).next(to_type("git -C {} config core.safecrlf warn", &top))
 }
 
-/// `working-tree-encoding`.
+/// The stop for a file that does not fit its `working-tree-encoding`.
 fn encoding(repository: &Repository, said: &str) -> Stop {
     let line = last_line(said);
     let file = line.split('\'').nth(1).unwrap_or("a file").to_owned();
@@ -385,7 +385,7 @@ fn encoding(repository: &Repository, said: &str) -> Stop {
     ))
 }
 
-/// A filter that has to be there, and fails.
+/// The stop for a filter that has to be there, and fails; `None` where the file is not known.
 fn filter(repository: &Repository, said: &str) -> Option<Stop> {
     let line = last_line(said);
     // `F: clean filter 'NAME' failed`

@@ -1,4 +1,4 @@
-//! What a file of the working tree is, so that two looks at it can be compared.
+//! The content of a file of the working tree, in a form in which two looks at the file can be compared.
 
 use std::fmt::Write as _;
 use std::io::{self, Read};
@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// A file as it is: equal contents are equal bytes.
+/// The content of a file or link. Two equal ones have the same bytes, but for [`Content::Other`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     /// A regular file.
@@ -16,14 +16,14 @@ pub enum Content {
         /// Its owner may execute it.
         is_executable: bool,
     },
-    /// Where the link leads.
+    /// A symbolic link: the path that it leads to.
     Link(Vec<u8>),
-    /// A directory, or what git never writes.
+    /// A directory, or a kind of file that git never writes.
     Other,
 }
 
 impl Content {
-    /// Of a regular file that is open.
+    /// Reads an open regular file to its end, and returns its content.
     pub(crate) fn of_file(file: &mut impl Read, is_executable: bool) -> io::Result<Self> {
         let mut hasher = Sha256::new();
         let mut buffer = vec![0; 64 * 1024];
@@ -41,7 +41,7 @@ impl Content {
         })
     }
 
-    /// The same bytes, whoever may run them.
+    /// Whether it is a regular file with exactly these bytes, executable or not.
     pub fn has_bytes(&self, bytes: &[u8]) -> bool {
         matches!(self, Self::File { digest, .. } if *digest == self::digest(bytes))
     }

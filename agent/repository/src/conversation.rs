@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How many bytes of stderr are kept, at the beginning and at the end.
 const KEPT: usize = 64 * 1024;
 
-/// What is kept of a stream.
+/// Which part of an output stream is kept in memory.
 #[derive(Debug)]
 pub(crate) enum KeptOutput {
     All,
@@ -36,11 +36,11 @@ pub(crate) enum KeptOutput {
 pub struct GitOutput {
     /// How git ended.
     pub status: ExitStatus,
-    /// All that it printed, or the parts that the call keeps.
+    /// The bytes of its stdout, or the parts of them that the call keeps.
     pub stdout: Vec<u8>,
-    /// All that it said.
+    /// The bytes of its stderr, without the middle of a long text.
     pub stderr: Vec<u8>,
-    /// It was ended, because its time was over.
+    /// Whether git was ended because the time of the call was over.
     pub timed_out: bool,
 }
 
@@ -54,7 +54,7 @@ impl GitOutput {
             .map(str::to_owned)
     }
 
-    /// Sends each line that it said to the agent.
+    /// Sends each line of stderr to the agent.
     pub fn show(&self) {
         for line in String::from_utf8_lossy(&self.stderr).split(['\n', '\r']) {
             if !line.trim().is_empty() {
@@ -76,12 +76,12 @@ impl GitOutput {
             .with_words(self.said())
     }
 
-    /// All that it has said on stderr.
+    /// The text of stderr.
     pub fn said(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// The line that says why it failed, without its `fatal: `; else how it ended.
+    /// The line of stderr that says why git failed, without its `fatal: `; without any line, how git ended.
     pub fn last_line(&self) -> String {
         if self.timed_out {
             return "it took too long".to_owned();

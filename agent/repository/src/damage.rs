@@ -1,6 +1,5 @@
-//! What a power loss or a full disk leaves of HEAD, of a branch, and of objects: empty files, files of zeros, torn ones.
-//! What was there before is told by the [logs](crate::reflog), and each sentence comes with the command that puts it
-//! back.
+//! Damage by a power loss or a full disk to HEAD, a branch, or objects: empty files, files of zeros, torn ones. What
+//! was there before is told by the [logs](crate::reflog), and each sentence comes with the command that puts it back.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -28,7 +27,7 @@ fn how(path: &Path) -> &'static str {
     }
 }
 
-/// The directory looks like a git directory, whatever has become of its HEAD.
+/// Whether the directory looks like a git directory, whatever has become of its HEAD.
 pub(crate) fn is_git_dir(dir: &Path) -> bool {
     ["objects", "refs"]
         .iter()
@@ -56,7 +55,7 @@ pub(crate) fn of_head(git_dir: &Path, common_dir: &Path) -> Option<Stop> {
     Some(stop(why).next(to_type("echo {} >{}", &parts)))
 }
 
-/// A HEAD that git understands, and this program does not: a link, or a ref that is not a branch.
+/// Whether git understands this HEAD, although this program does not: a link, or a ref that is not a branch.
 fn names_a_ref(file: &Path) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();
     let named = text.strip_prefix("ref:").map(str::trim);

@@ -13,7 +13,7 @@ use crate::{
     typed_all,
 };
 
-/// What else brings the issues to other clones.
+/// bd's own way to bring the issues to other clones, as a part of a sentence.
 const BY_BD: &str = "bd dolt push and pull sync it";
 
 /// Why nothing is synced of the database in `dir`, where it is in Dolt and git has no record file of it.

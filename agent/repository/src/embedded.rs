@@ -9,7 +9,7 @@ use crate::{GitReason, Part, Stop, escaped_path, to_type};
 /// The names by which git knows a repository: always the first, and either the next two or the last.
 pub const NAMES: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
-/// What makes a directory a repository to git, of the names that it has; empty for any other directory.
+/// The names by which git takes a directory for a repository, of those that it has; empty for any other directory.
 pub fn parts(has: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let [head, objects, refs, common] = NAMES;
     match (has(head), has(objects) && has(refs), has(common)) {
@@ -53,7 +53,7 @@ pub(crate) fn refuse(database: &Path) -> Result<(), Stop> {
     )))
 }
 
-/// The directory above the database looks like a repository itself, and hides the real one.
+/// The refusal for a directory above the database that looks like a repository itself, and hides the real one.
 pub(crate) fn around(dir: &Path) -> Stop {
     let parts = parts(|name| is_in(dir, name)).join(", ");
     let dir = escaped_path(dir);

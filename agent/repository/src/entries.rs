@@ -10,7 +10,7 @@ pub struct TreeEntry {
     mode: Vec<u8>,
     /// Its object: the blob, or the commit of a submodule.
     pub id: String,
-    /// From the top.
+    /// The path from the top of the working tree.
     pub path: Vec<u8>,
 }
 
@@ -31,11 +31,11 @@ pub fn changed(git: &Git, from: &str, to: &str) -> Result<Vec<TreeEntry>, Stop> 
 /// How two trees differ in one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// From the top.
+    /// The path from the top of the working tree.
     pub path: Vec<u8>,
     /// The blob's id in the first tree; `None` where it has no such file or link.
     pub old: Option<String>,
-    /// The same in the second tree.
+    /// The blob's id in the second tree; `None` where it has no such file or link.
     pub new: Option<String>,
     /// The second tree has a submodule there, and the first has not.
     pub becomes_submodule: bool,
@@ -49,7 +49,7 @@ pub fn both(git: &Git, from: &str, to: &str) -> Result<Vec<Difference>, Stop> {
     Ok(parse_both(&words))
 }
 
-/// What [`changed`] and [`both`] tell, by one question.
+/// The results of [`changed`] and [`both`], by one call of git.
 pub fn all(git: &Git, from: &str, to: &str) -> Result<(Vec<TreeEntry>, Vec<Difference>), Stop> {
     let words = git
         .call(["diff-tree", "-r", "-z", "--no-renames", from, to])

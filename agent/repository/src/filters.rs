@@ -95,7 +95,7 @@ fn source_of(sources: &[(String, Vec<u8>)], name: &str) -> String {
     source.map(|(shown, _)| shown.clone()).unwrap_or_default()
 }
 
-/// What git-lfs stores elsewhere arrives there only by its hook.
+/// Refuses a file that git-lfs could not store elsewhere: it is not set up here, or no hook pre-push calls it.
 fn check_lfs(
     repository: &Repository,
     path: &[u8],

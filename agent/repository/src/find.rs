@@ -78,7 +78,7 @@ const DIRS: [&str; 3] = [
     "--git-common-dir",
 ];
 
-/// As git sees them where it is started; `None` when a path has a line break in it.
+/// The two directories of [`DIRS`], as git sees them where it is started; `None` when a path has a line break in it.
 pub(crate) fn git_dirs(git: &Git) -> Result<Option<(PathBuf, PathBuf)>, Stop> {
     let args = ["rev-parse"].iter().chain(&DIRS);
     Ok(two_dirs(&git.call(args).done()?.stdout))
@@ -115,7 +115,7 @@ fn refuse_damaged(request: &SyncRequest) -> Result<(), Stop> {
         .map_or(Ok(()), Err)
 }
 
-/// The database lies inside the git directory.
+/// The refusal for a database inside the git directory; `None` where it is not there.
 fn inside(request: &SyncRequest) -> Option<Stop> {
     let mut above = request.dir.ancestors().skip(1);
     let git_dir =
@@ -132,7 +132,7 @@ fn inside(request: &SyncRequest) -> Option<Stop> {
     Some(stop.next(to_type("mv {} {}", &parts)))
 }
 
-/// The repository is here, and `core.worktree` says that its working tree is elsewhere.
+/// The refusal where the repository is here, and `core.worktree` says that its working tree is elsewhere.
 fn working_tree_elsewhere(request: &SyncRequest) -> Stop {
     let top = above(request).unwrap_or(&request.dir);
     let set = Git::in_dir(Path::new("."))

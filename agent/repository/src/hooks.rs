@@ -64,7 +64,7 @@ fn run(
     Ok(answer)
 }
 
-/// What a hook writes into the database, it writes while it runs: the agent is told when that was.
+/// Runs a hook, and tells the agent when it ran: in that time the hook may write into the database.
 pub fn timed<T>(hook: &str, run: impl FnOnce() -> T) -> T {
     let now = || Duration::try_from(facts::now().0).unwrap_or_default();
     let begun = now();

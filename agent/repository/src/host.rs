@@ -7,7 +7,7 @@ use std::path::Path;
 use beadlock_base::regular::{self, Links};
 use serde::{Deserialize, Serialize};
 
-/// How much of a repository's settings is read for a guess.
+/// How many bytes of a repository's settings are read for a guess.
 const LONGEST: u64 = 256 * 1024;
 
 const THROTTLED: [&str; 10] = [
@@ -31,7 +31,7 @@ const CLOSED: [&str; 4] = [
 /// A hook of the server that says one of these judges what is pushed, not how often.
 const OF_CONTENTS: [&str; 5] = ["file", "issue", "object", "commit", "line"];
 
-/// What is asked at this URL: a host, or for a path the repository there. `top` is where a relative path begins.
+/// The host of a URL in lower case; for a path, the repository there. `top` is where a relative path begins.
 pub(crate) fn host_of(url: &str, top: &Path) -> String {
     let path = |path: &str| {
         let path = top.join(path);
@@ -89,14 +89,14 @@ pub fn is_of_network(host: &str) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostRefusal {
-    /// It does not take the connection, or ends it.
+    /// The host does not take the connection, or ends it.
     Closed,
-    /// It asks for less.
+    /// The host takes fewer requests: its words are such as `HTTP 429` or `rate limit exceeded`.
     Throttled,
 }
 
 impl HostRefusal {
-    /// By what git has said; `None`: it says nothing of that.
+    /// Reads the refusal from git's stderr; `None`: that has no words of one.
     pub(crate) fn of(said: &str) -> Option<Self> {
         let words: Vec<String> = said.lines().filter_map(own_words).collect();
         let has = |phrases: &[&str]| {
@@ -110,8 +110,8 @@ impl HostRefusal {
     }
 }
 
-/// What git, ssh or the host says in a line, without names: without URLs and what is in quotes. `None` for a line of a
-/// hook of the server that speaks of what was pushed.
+/// The words of git, ssh or the host in a line, without names: without URLs, paths and texts in quotes. `None` for a
+/// line of a hook of the server that speaks of what was pushed.
 fn own_words(line: &str) -> Option<String> {
     let line = line.to_ascii_lowercase();
     if line.starts_with("remote:") && OF_CONTENTS.iter().any(|word| line.contains(word)) {
@@ -127,7 +127,7 @@ fn own_words(line: &str) -> Option<String> {
     Some(words.join(" "))
 }
 
-/// The phrase stands there as whole words.
+/// Whether the line has the phrase as whole words.
 fn has_phrase(line: &str, phrase: &str) -> bool {
     let is_part = |character: char| character.is_alphanumeric() || matches!(character, '-' | '_');
     line.match_indices(phrase).any(|(at, _)| {

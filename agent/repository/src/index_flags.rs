@@ -11,7 +11,7 @@ use crate::{
     typed_all,
 };
 
-/// So many paths are typed one by one.
+/// The most paths that are typed one by one.
 const FEW: usize = 8;
 
 /// Refuses where entries of the database have such a flag.
@@ -95,7 +95,7 @@ enum SparsePatterns {
 }
 
 impl SparsePatterns {
-    /// `None` without a sparse checkout.
+    /// Reads the settings of the sparse checkout; `None` without one.
     fn of(repository: &Repository) -> Result<Option<Self>, Stop> {
         let asked = [
             "config",

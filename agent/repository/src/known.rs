@@ -1,4 +1,4 @@
-//! What a sync has found out about a repository, for the agent: what is to be watched there, and how to fetch.
+//! The knowledge of a sync about a repository, for the agent: which files to watch there, and how to fetch.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ pub struct KnownRepository {
     refs: Vec<String>,
     /// The files of git's settings of this user and of this machine.
     settings_files: Vec<PathBuf>,
-    /// What the settings say. `None` where it was not asked, or has to be asked each time.
+    /// The settings of git. `None` where they were not read, or have to be read each time.
     pub(crate) settings: Option<GitSettings>,
-    /// Where the settings lead git to.
+    /// The paths that the settings lead git to.
     pub(crate) led_to: Option<LedTo>,
-    /// What another user could change of that, and a person may mend.
+    /// The paths that were refused because another user could change them. A person may mend that.
     refused: Vec<PathBuf>,
     /// How to fetch, where there is an upstream.
     pub upstream: Option<KnownUpstream>,
@@ -51,7 +51,7 @@ pub struct KnownUpstream {
     pub places: Vec<(String, Option<String>)>,
 }
 
-/// In the git directory of a working tree. (Refs in tables are never watched.)
+/// Names to watch in the git directory of a working tree. (Refs in tables are never watched.)
 const OF_WORKING_TREE: [&str; 6] = [
     "HEAD",
     "index",
@@ -60,15 +60,15 @@ const OF_WORKING_TREE: [&str; 6] = [
     "beadlock.stage",
     "info/sparse-checkout",
 ];
-/// In the git directory that all working trees share.
+/// Names to watch in the git directory that all working trees share.
 const SHARED: [&str; 4] = ["packed-refs", "info/exclude", "info/attributes", "shallow"];
-/// In each directory from the database up to the top.
+/// Names to watch in each directory above the database, up to the top.
 const ABOVE: [&str; 2] = [".gitignore", ".gitattributes"];
-/// There too: what makes a directory a repository.
+/// Names to watch there too: those that make a directory a repository.
 const OF_A_REPOSITORY: [&str; 2] = [".git", "HEAD"];
 
 impl KnownRepository {
-    /// `None` where the paths cannot be told, or refs are not files.
+    /// The repository for the agent. `None` where the paths cannot be told, or refs are not files.
     pub fn of(
         repository: &Repository,
         head: Option<&BranchHead>,
@@ -117,7 +117,8 @@ impl KnownRepository {
         (can_be_told && !known.common_dir.join("reftable").exists()).then_some(known)
     }
 
-    /// Where there is no repository: until one comes, git need not be asked again.
+    /// A database without a repository: until one comes, git need not be asked again. `None` where the path is not
+    /// text.
     pub fn nowhere(database: &Path) -> Option<Self> {
         let above = database.parent().unwrap_or(database).to_owned();
         let [top, git_dir, common_dir, database] =
@@ -139,7 +140,7 @@ impl KnownRepository {
         })
     }
 
-    /// Which host its upstream is at.
+    /// The host of its upstream; `None` where no URL is known.
     pub fn host(&self) -> Option<String> {
         let url = self
             .upstream
@@ -180,7 +181,7 @@ impl KnownRepository {
         &self.common_dir
     }
 
-    /// What has to stay as it is, or away, for a sync to come to the same result: this and [`Self::setup`].
+    /// The paths that must stay as they are, or away, for a sync to come to the same result: these and [`Self::setup`].
     pub fn content(&self) -> impl Iterator<Item = PathBuf> {
         let in_progress = IN_PROGRESS.iter().map(|(name, _)| self.git_dir.join(name));
         let of_tree = OF_WORKING_TREE.iter().map(|name| self.git_dir.join(name));
@@ -195,7 +196,8 @@ impl KnownRepository {
             .chain(self.above(ABOVE))
     }
 
-    /// What has to stay as it is, or away, for the repository to be at the same place, with the same settings.
+    /// The paths that must stay as they are, or away, for the repository to be at the same place, with the same
+    /// settings.
     pub fn setup(&self) -> impl Iterator<Item = PathBuf> {
         let shared = ["config", "reftable"].map(|name| self.common_dir.join(name));
         let of_tree = [self.git_dir.join("config.worktree")];
@@ -252,7 +254,7 @@ impl KnownUpstream {
         }
     }
 
-    /// The place is another branch, and this is where its copy is.
+    /// Adds a copy of the place, which is another branch than the upstream, with the commit there.
     pub fn add(&mut self, place: &Upstream, commit: Option<String>) {
         self.is_all = false;
         self.places.push((place.tracking.clone(), commit));

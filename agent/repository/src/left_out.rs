@@ -23,13 +23,13 @@ use crate::{Event, EventLine, Part, Repository, SyncMessage, as_path, sqlite, to
 /// Why a file is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LeftOutKind {
-    /// It tells of a process that runs now, on this machine.
+    /// The file is about a process that runs now on this machine: a lock, a pid, a socket.
     LiveState,
-    /// It is a database, or a part of one: what is written meanwhile would tear its copy.
+    /// The file is a database, or a part of one: a write at the same time would tear the copy in the commit.
     Database,
-    /// It is where bd keeps the database in Dolt. [`dolt`](crate::dolt) tells that.
+    /// The directory in which bd keeps the database in Dolt. [`dolt`](crate::dolt) tells that.
     Dolt,
-    /// It is a key, or has one in it.
+    /// The file is a secret: by its name, by a key in its first line, or by permissions for the owner alone.
     Secret,
     /// An editor or another tool has left it, and did not mean it to stay.
     Leaving,
@@ -43,18 +43,18 @@ pub(crate) struct FileLook<'a> {
     pub(crate) name: &'a [u8],
     /// Its permissions; `None` for a symbolic link, which has no content of its own either.
     pub(crate) mode: Option<u32>,
-    /// In bytes.
+    /// The size in bytes.
     pub(crate) size: u64,
     /// Its first bytes, at most [`BEGINNING`].
     pub(crate) beginning: &'a [u8],
 }
 
-/// What lies around a file.
+/// The other files of a file's directory, as far as the judgement needs them.
 pub(crate) trait Surroundings {
-    /// A file of this name lies beside it.
+    /// Whether a file of this name lies beside it.
     fn has(&self, name: &[u8]) -> bool;
-    /// Others than the owner may read at least one record file beside it. So a file that nobody else may read is meant
-    /// to be so, and not the work of a umask.
+    /// Whether users other than the owner may read at least one record file beside it. Then a file that nobody else may
+    /// read is meant to be so, and not the work of a umask.
     fn has_shared_records(&self) -> bool;
 }
 
@@ -70,7 +70,7 @@ const LISTED: (usize, usize) = (24, 3000);
 /// The longest command that a warning has, in bytes.
 const LONGEST_COMMAND: usize = 1000;
 
-/// Of files, and of directories that stand for a lock.
+/// Name patterns of live state: of files, and of directories that stand for a lock.
 const LIVE_STATE: [&str; 8] = [
     "*.startlock",
     "*.pid",
@@ -95,7 +95,7 @@ const SECRETS: [&str; 10] = [
     ".netrc",
     "credentials*",
 ];
-/// No secrets, whatever their names begin with.
+/// Name patterns of files that are not secrets, although their names match one of [`SECRETS`].
 const NO_SECRETS: [&str; 5] = [
     ".env.example",
     ".env.sample",
@@ -168,7 +168,7 @@ const OF_LEVELDB: [&str; 12] = [
 const OF_LMDB: [&str; 2] = ["data.mdb", "lock.mdb"];
 
 impl LeftOutKind {
-    /// For the log, in parentheses behind the paths.
+    /// The kind in the words of the log, for the parentheses behind the paths.
     fn words(self) -> &'static str {
         match self {
             Self::LiveState => "live state",
@@ -233,7 +233,7 @@ fn is_secret(name: &[u8], beginning: &[u8]) -> bool {
     KEYS.iter().any(is_key) || (is_one_of(&SECRETS, name) && !is_one_of(&NO_SECRETS, name))
 }
 
-/// Nobody but the owner may read it, and that was meant.
+/// Whether only the owner may read the file, and that was meant.
 fn is_private(name: &[u8], mode: u32, around: &impl Surroundings) -> bool {
     mode & 0o077 == 0 && !is_one_of(&TEXTS, name) && around.has_shared_records()
 }
@@ -250,7 +250,7 @@ fn is_one_of(patterns: &[&str], name: &[u8]) -> bool {
     patterns.iter().any(|pattern| has_name_like(pattern, name))
 }
 
-/// As a shell matches: `*` any bytes, `?` one byte. Upper case is as lower case.
+/// Whether a name matches a pattern, as in a shell: `*` any bytes, `?` one byte. Upper case is as lower case.
 fn has_name_like(pattern: &str, name: &[u8]) -> bool {
     let pattern = pattern.as_bytes();
     let (mut at, mut done) = (0, 0);
@@ -286,7 +286,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Takes them out of the untracked paths of the database, given from the top.
+    /// Takes the paths to leave out from `new`, the untracked paths of the database from the top.
     pub fn take_from(repository: &Repository, new: &mut Vec<Vec<u8>>) -> Self {
         let mut look = DirLooks {
             top: &repository.git.dir,
@@ -304,7 +304,7 @@ impl LeftOut {
         Self { paths }
     }
 
-    /// From the top: files, and directories with all that is below them.
+    /// The paths from the top: files, and directories with all that is below them.
     pub fn paths(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.paths.keys()
     }
@@ -327,7 +327,7 @@ impl LeftOut {
         of_kinds.into_iter().map(line).collect()
     }
 
-    /// What the agent is told: the paths, sorted; of many the first ones, and how many more there are.
+    /// The message to the agent: the paths, sorted; of many the first ones, and how many more there are.
     pub fn message(&self, repository: &Repository) -> SyncMessage {
         let count = u64::try_from(self.paths.len()).unwrap_or(u64::MAX);
         let mut shown: Vec<String> = Vec::new();
@@ -354,16 +354,17 @@ struct DirLooks<'a> {
 
 #[derive(Debug, Default)]
 struct DirLook {
-    /// All below it is left out.
+    /// Why the whole directory is left out; `None`: its files are judged one by one.
     whole: Option<LeftOutKind>,
-    /// It has the files of LevelDB.
+    /// Whether the directory has the files of LevelDB or RocksDB: `CURRENT` and a `MANIFEST-`.
     is_leveldb: bool,
     /// [`Surroundings::has_shared_records`], and whether there is any record file.
     records: OnceCell<(bool, bool)>,
 }
 
 impl DirLooks<'_> {
-    /// What is left out for this path: itself, or the directory that it lies in.
+    /// The path that is left out, and why: `path` itself, or a directory that it lies in (this ends in a slash).
+    /// `None`: it is not left out.
     fn judge(&mut self, path: &Path) -> Option<(Vec<u8>, LeftOutKind)> {
         let inside = path.strip_prefix(self.prefix).ok()?;
         let dirs: Vec<_> = inside

@@ -1,17 +1,17 @@
 //! The git repository around a database: where it is, what it says, and why git cannot go on in it
-//! (docs/design.md#the-git-action). What the sync, `beadlock-git`, stands on; siblings alone use it and pin it
-//! with `=`.
+//! (docs/design.md#the-git-action). The sync, `beadlock-git`, stands on it; siblings alone use it and pin it with `=`.
 //!
 //! - **git.** Each answer is a [call](program) of the `git` program, that asks nobody and comes to an end.
-//! - **The repository** is [found](find) around a database, and [known] again by the next sync. Who may change what git is
-//!   led by there is asked of its [`owners`]. Its [`settings`] name the [`upstream`], and the [`place`] that a push goes to.
+//! - **The repository** is [found](find) around a database, and [known] again by the next sync. Who may change what git
+//!   is led by there is asked of its [`owners`]. Its [`settings`] name the [`upstream`], and the [`place`] that a push
+//!   goes to.
 //! - **Files.** [Names](names) that must not be tracked, files that are [left out](left_out) of a commit or hidden from
 //!   git ([`index_flags`]), [filters] and [hooks] that git starts, databases of [SQLite](sqlite) and
 //!   [Dolt](dolt). A [`FileTree`](tree) keeps to one directory, whoever swaps what is in it.
 //! - **Others.** What is in [`progress`], whose [`locks`] are there, and the [`turn`] of a sync.
-//! - **Words.** A [`Stop`] says why a sync ends early, in the log's words and in one of the reasons of [`GitReason`]; the
-//!   cause is read from what git has said ([`cause`], [`damage`]). A sync talks to the agent in [messages](message), and
-//!   answers a [request](SyncRequest) with a [report](SyncReport).
+//! - **Words.** A [`Stop`] says why a sync ends early, in the log's words and in one of the reasons of [`GitReason`];
+//!   the cause is read from what git has said ([`cause`], [`damage`]). A sync talks to the agent in
+//!   [messages](message), and answers a [request](SyncRequest) with a [report](SyncReport).
 //!
 //! Nothing here commits, fetches, pulls or pushes.
 

@@ -37,7 +37,7 @@ const UNCHANGED: Duration = Duration::from_secs(600);
 const MARGIN: i64 = 60;
 /// The name of the notes of locks from before this boot.
 const NOTES: &str = "locks";
-/// How many are noted at most.
+/// The most locks that are noted.
 const NOTED: usize = 64;
 
 /// This machine's clocks.
@@ -85,18 +85,18 @@ struct NotedLock {
     path: PathBuf,
     stamp: FileStamp,
     boot: String,
-    /// The time since boot.
+    /// When it was seen first, as time since boot.
     seen: Duration,
 }
 
-/// What is known of a git that has made a lock.
+/// Whether the git that has made a lock may still be at work.
 #[derive(Debug, PartialEq, Eq)]
 enum LockLife {
-    /// It may be at work.
+    /// Nothing is proved: the git may be at work.
     Unknown,
-    /// It was made before this boot, but has not been seen for long.
+    /// The lock was made before this boot, but has not been watched for [`UNCHANGED`] yet.
     BeforeBoot,
-    /// It is gone.
+    /// The git is gone: the lock is from before this boot, and has not changed for [`UNCHANGED`].
     Gone,
 }
 
@@ -201,7 +201,7 @@ fn remove(repository: &Repository, lock: &Path, stamp: &FileStamp) -> Result<boo
     Ok(is_it)
 }
 
-/// A regular file on a file system of this machine alone.
+/// Whether the lock is a regular file on a file system of this machine alone.
 fn is_local_file(lock: &Path) -> bool {
     regular::open(lock, Links::Refused)
         .is_ok_and(|file| FileSystem::of(&file).is_ok_and(|found| found.reach == Reach::Local))
@@ -242,7 +242,7 @@ pub(crate) fn wait(repository: &Repository, lock: &Path, begun: Instant) -> Resu
     }
 }
 
-/// The lock is there, and something could not be done for it.
+/// The refusal for work that this lock has stopped; `None` where the lock is not there.
 pub(crate) fn held(repository: &Repository, lock: &Path) -> Option<Stop> {
     let since = fs::symlink_metadata(lock).ok()?.mtime();
     let is_old = facts::now().0.as_secs().saturating_sub(since) >= OLD;

@@ -9,26 +9,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EventLine, Hindrance, HostRefusal, KnownRepository, LookedIndex, SyncReport};
 
-/// What a host is asked for.
+/// The kind of a request to a host. Each kind has a limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asking {
-    /// For what it has.
+    /// A fetch, or the question which commit a branch has.
     Fetch,
-    /// To take something.
+    /// A push of commits to the host.
     Push,
 }
 
-/// What a sync has committed.
+/// A summary of the files in one commit of a sync.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommittedFiles {
     /// The first of the files, from the top, as it is shown.
     pub shown: String,
-    /// How many there are.
+    /// How many files there are, with those that are gone.
     pub count: u64,
-    /// When the first and the last of them were written, since 1970; `None` where a file is gone.
+    /// When the first and the last of them were written, since 1970; for a file that is gone, the time of its
+    /// directory. `None` where one of these times is not known.
     pub written: Option<(Duration, Duration)>,
-    /// The tree.
+    /// The id of the commit's tree.
     pub tree: String,
     /// The largest of the files, and its size in bytes.
     pub largest: (String, u64),
@@ -36,12 +37,12 @@ pub struct CommittedFiles {
     pub loose: (u64, u64),
 }
 
-/// A hook that ran in a sync, from when to when, since 1970.
+/// A hook that ran in a sync, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookRun {
-    /// `post-commit`.
+    /// The name of the hook, such as `post-commit`.
     pub name: String,
-    /// From when to when.
+    /// When it began and when it ended, since 1970.
     pub ran: (Duration, Duration),
 }
 
@@ -49,7 +50,7 @@ pub struct HookRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncMessage {
-    /// A line of git's, or what is not a message.
+    /// A line that git has printed, or any other line that is not a message.
     Output(String),
     /// Changes of the database were committed.
     Committed(EventLine),
@@ -63,17 +64,17 @@ pub enum SyncMessage {
     Pushed(EventLine),
     /// Why something is not done; logged once for as long as it stays so.
     Notice(EventLine),
-    /// Such a line; logged once by an agent, also when it is so only now and then.
+    /// Why something is not done; logged once by an agent, also when it is so only now and then.
     NoticeOnce(EventLine),
     /// The files that are left out, as they are shown. A look at the changes begins: what the one before has found is
     /// no longer so.
     LeftOut {
         /// Their paths from the top, or the first of many and how many more there are.
         shown: Vec<String>,
-        /// How many there are.
+        /// How many files and directories are left out.
         count: u64,
     },
-    /// What is held back.
+    /// Record files are held back: why, and what to type.
     Held(Box<Hindrance>),
     /// Files that are being written just now, as they are shown.
     Writing(String),
@@ -83,7 +84,7 @@ pub enum SyncMessage {
     Asks(Asking),
     /// The host refuses to be asked, or asks for less.
     HostRefuses(HostRefusal),
-    /// Who has committed what the remote has, as hashes.
+    /// The committers of commits that the remote has, as hashes.
     Committers(Vec<u32>),
     /// The remote has answered.
     Reached,
@@ -98,9 +99,9 @@ pub enum SyncMessage {
     },
     /// The sync must not, or could not, go on.
     Refused(String),
-    /// The repository, for as long as nothing changes in it.
+    /// The repository that the sync has found. This is valid for as long as nothing changes in it.
     Found(Box<KnownRepository>),
-    /// What the sync has found out, however it ended.
+    /// The result of the sync, also of one that has failed.
     Report(SyncReport),
     /// The last message. Without it the sync was killed, or has a fault.
     Done,

@@ -1,5 +1,5 @@
-//! A file whose name differs from the one in git in case alone. Where `core.ignoreCase` is set, git takes the two for one:
-//! it says that the old one is gone, and never that there is a new one. A commit would be of the removal alone.
+//! A file whose name differs from the one in git in case alone. Where `core.ignoreCase` is set, git takes the two for
+//! one: it says that the old one is gone, and never that there is a new one. A commit would be of the removal alone.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Event, GitReason, HindranceKind, Part, Repository, Stop, as_path, to_type, typed_all};
 
-/// Refuses where one of the paths that are `gone` is there under such a name.
+/// Refuses where one of the `gone` paths is there under a name that differs in case alone.
 pub fn refuse(repository: &Repository, gone: &[Vec<u8>]) -> Result<(), Stop> {
     let mut folded = gone
         .iter()
@@ -101,7 +101,7 @@ fn here(top: &Path, path: &Path) -> Option<PathBuf> {
     Some(found)
 }
 
-/// As git folds names: the letters of ASCII.
+/// Whether two names are the same but for the case of ASCII letters: so git folds names.
 fn is_folded(name: &OsString, part: &OsStr) -> bool {
     name.eq_ignore_ascii_case(part)
 }

@@ -1,5 +1,5 @@
-//! What is never committed and never pulled over: lock files, logs, our side files, a redirect, and SQLite's databases
-//! with what it keeps beside them while they are open.
+//! The files that are never committed and never pulled over: lock files, logs, our side files, a redirect, and SQLite's
+//! databases with what it keeps beside them while they are open.
 //!
 //! Where names have no case, another spelling is the same file; whether they have any depends on each directory. So
 //! these names are compared without it everywhere.
@@ -45,7 +45,7 @@ impl ExcludedNames {
         }
     }
 
-    /// A path from the top is one that is never committed.
+    /// Whether a path from the top is never committed.
     pub fn is_left_out(&self, path: &[u8]) -> bool {
         let path = as_path(path);
         let Ok(inside) = path.strip_prefix(&self.prefix) else {
@@ -59,7 +59,7 @@ impl ExcludedNames {
         first || is_agents() || self.is_of_sqlite(path)
     }
 
-    /// A file that SQLite has beside an open database: `team-journal` is none without a file `team`.
+    /// Whether SQLite keeps this file beside an open database: `team-journal` is none without a file `team`.
     fn is_of_sqlite(&self, path: &Path) -> bool {
         let name = path
             .file_name()
@@ -79,7 +79,7 @@ impl ExcludedNames {
         OF_SQLITE.iter().any(is_beside)
     }
 
-    /// As [`Self::is_left_out`], for every `.beads` in the repository.
+    /// Whether a path from the top is never committed, in any `.beads` of the repository.
     pub fn is_left_out_anywhere(&self, path: &[u8]) -> bool {
         let parts: Vec<_> = as_path(path).iter().collect();
         let is_in_one = |pair: &[&OsStr]| is_database_name(pair[0]) && is_own_name(pair[1]);
@@ -180,7 +180,7 @@ pub(crate) struct IndexEntry {
     pub(crate) is_skipped: bool,
     /// `0`, or which side of a conflict it is.
     pub(crate) stage: u8,
-    /// From the top.
+    /// The path from the top of the working tree.
     pub(crate) path: Vec<u8>,
 }
 
@@ -216,7 +216,7 @@ impl IndexEntry {
         Ok(lines.iter().filter_map(|line| Self::parse(line)).collect())
     }
 
-    /// `H 100644 HASH 0<tab>PATH`. The letter is a small one where the file is taken for unchanged.
+    /// Reads `H 100644 HASH 0<tab>PATH`. The letter is a small one where the file is taken for unchanged.
     fn parse(line: &[u8]) -> Option<Self> {
         let tab = line.iter().position(|byte| *byte == b'\t')?;
         let (fields, path) = line.split_at_checked(tab)?;

@@ -26,10 +26,10 @@ use crate::{
     to_type, turn,
 };
 
-/// A file that leads to a directory is not longer.
+/// The longest file that leads to a directory, in bytes.
 const LONGEST: u64 = 16 * 1024;
 
-/// Where git is led to by settings.
+/// The paths that settings lead git to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LedTo {
     hooks: PathBuf,
@@ -51,7 +51,7 @@ impl LedTo {
         })
     }
 
-    /// Paths that cannot be written as text are not kept.
+    /// Whether all paths can be written as text. Otherwise the next sync does not get them.
     pub(crate) fn is_text(&self) -> bool {
         let mut all = self.included.iter().chain([&self.hooks]);
         all.all(|path| path.to_str().is_some())
@@ -143,7 +143,7 @@ fn is_out_of_reach(error: &std::io::Error) -> bool {
     matches!(errno, Some(Errno::EACCES | Errno::ENOTDIR))
 }
 
-/// What is asked, in the order in which git comes to it.
+/// The paths to check, each with git's use of it, in the order in which git comes to them.
 fn asked(repository: &Repository, led_to: &LedTo) -> Vec<(PathBuf, GitUse)> {
     let top = &repository.git.dir;
     let (git_dir, common_dir) = (&repository.git_dir, &repository.common_dir);
@@ -182,7 +182,7 @@ fn asked(repository: &Repository, led_to: &LedTo) -> Vec<(PathBuf, GitUse)> {
     asked
 }
 
-/// Where a file leads, by the one path in it after `before`.
+/// The path in a file that leads elsewhere: its text after `before`; `None` where it has no such text.
 fn leading(file: &Path, before: &str) -> Option<PathBuf> {
     let mut text = Vec::new();
     let file = regular::open(file, Links::Refused).ok()?;
@@ -251,7 +251,7 @@ fn stop(refusals: &[WayRefusal]) -> Stop {
     }
 }
 
-/// What makes this user the owner, and takes the right to write from all others.
+/// The command that makes this user the owner, and takes the right to write from others.
 fn command(refusals: &[WayRefusal]) -> String {
     let these = |is_one: fn(&Mend) -> bool| {
         let these = refusals.iter().filter(move |refusal| is_one(&refusal.mend));

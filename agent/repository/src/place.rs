@@ -16,7 +16,7 @@ mod words;
 /// Where a branch is pushed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// What `git push` is given: a remote, or the URL that stands in its place in the settings.
+    /// The argument for `git push`: a remote, or the URL that stands in its place in the settings.
     pub remote: String,
     /// The URLs of a push, as git rewrites them. At least one.
     pub urls: Vec<String>,
@@ -128,7 +128,7 @@ pub struct UpstreamSetting {
     pub url: String,
     /// Its copy here, `refs/remotes/origin/main`; `None` where no fetch refspec names the branch.
     pub(crate) tracking: Option<String>,
-    /// The remote is one of the settings'.
+    /// Whether the settings have a remote of this name.
     pub(crate) is_named: bool,
 }
 
@@ -223,7 +223,7 @@ pub fn find(
     })
 }
 
-/// What else a push does, or needs.
+/// Whether a push also sets the upstream, or needs the branch to be there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     Plain,
@@ -261,7 +261,7 @@ impl Look<'_> {
         (self.only_remote(), None)
     }
 
-    /// Of a fetch, as git names it where nothing does.
+    /// The remote of a fetch where no setting names one: the only remote, else `origin`.
     fn only_remote(&self) -> String {
         match self.settings.remotes().as_slice() {
             [only] => (*only).to_owned(),
@@ -286,7 +286,7 @@ impl Look<'_> {
         Some((remote.to_owned(), name.to_owned()))
     }
 
-    /// The upstream's branch, where git fetches nothing from its remote, which is this one.
+    /// The upstream's branch, where its remote is this one and git fetches nothing from there; else `None`.
     fn without_fetch(&self, remote: &str) -> Option<String> {
         let (at, name) = match self.upstream_name() {
             Some(upstream) => upstream,
@@ -353,7 +353,7 @@ impl Look<'_> {
         }
     }
 
-    /// As `remote.NAME.push` says.
+    /// The full name of the branch at the remote, by the refspecs of `remote.NAME.push`.
     fn by_refspecs(&self, remote: &str, specs: &[&str]) -> Result<(String, How), NoPlace> {
         let remote = remote.to_owned();
         let is_left_out = specs.iter().any(|spec| {
@@ -399,7 +399,8 @@ impl Look<'_> {
         }
     }
 
-    /// What the star of a refspec's source stands for, where it names this branch; "" where it has none.
+    /// The text for the star of a refspec's source that names this branch; "" without a star, `None` for another
+    /// branch.
     fn named_by(&self, from: &str) -> Option<&str> {
         if [self.branch, "HEAD", "@", &self.full].contains(&from) {
             return Some("");
@@ -408,7 +409,7 @@ impl Look<'_> {
     }
 }
 
-/// What the star of a pattern stands for in a name that it matches.
+/// The part of a name that the star of a pattern stands for; `None` where the pattern does not match, or has no star.
 fn starred<'a>(pattern: &str, name: &'a str) -> Option<&'a str> {
     let (before, after) = pattern.split_once('*')?;
     name.strip_prefix(before)?.strip_suffix(after)
@@ -419,9 +420,9 @@ fn starred<'a>(pattern: &str, name: &'a str) -> Option<&'a str> {
 enum UrlSetting {
     Url,
     PushUrl,
-    /// A base: `url.BASE.pushInsteadOf`.
+    /// `url.BASE.pushInsteadOf`, with its base.
     PushInsteadOf(String),
-    /// None: what stands in the place of a remote's name is taken for a URL.
+    /// No setting: the text in the place of a remote's name is taken for a URL.
     Name,
 }
 
@@ -519,7 +520,7 @@ fn tracked(settings: &GitSettings, remote: &str, name: &str) -> Option<String> {
     copy.starts_with("refs/remotes/").then_some(copy)
 }
 
-/// The settings have a remote of this name.
+/// Whether the settings have a remote of this name.
 fn is_remote(settings: &GitSettings, remote: &str) -> bool {
     settings.has(&format!("remote.{remote}.url"))
         || settings.has(&format!("remote.{remote}.pushurl"))

@@ -52,8 +52,8 @@ const SETTINGS: [&str; 10] = [
 /// Where a program finds a person to ask: a terminal, a screen, or a dialog of ssh's.
 const OF_A_PERSON: [&str; 4] = ["SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY", "GPG_TTY"];
 
-/// An editor has set `GIT_ASKPASS` to a dialog of its own. Any other one is a program that knows the password, as in a
-/// container.
+/// Whether an editor has set `GIT_ASKPASS` to a dialog of its own. Any other one is a program that knows the password,
+/// as in a container.
 #[expect(
     clippy::disallowed_methods,
     reason = "the variable says whose another one is"
@@ -77,7 +77,7 @@ const TIDYING: [&str; 6] = [
 pub struct Git {
     /// The directory, for lines and for paths.
     pub dir: PathBuf,
-    /// The same directory, open: git starts there, whatever the path leads to by then.
+    /// The open directory: git starts there, whatever the path leads to by then.
     open: Option<Arc<File>>,
     ssh: Option<OsString>,
     /// The git directory and the working tree, where git is not to look for them.
@@ -103,7 +103,7 @@ impl Git {
         }
     }
 
-    /// In a directory that is open; `dir` is for lines.
+    /// A git in a directory that is open; `dir` is its path, for lines.
     pub(crate) fn in_open(open: Arc<File>, dir: PathBuf) -> Self {
         Self {
             dir,
@@ -123,7 +123,7 @@ impl Git {
             .unwrap_or_else(|| self.dir.clone())
     }
 
-    /// The same repository with another working tree, in which git is started.
+    /// A git for the same repository with another working tree, in which it is started.
     pub fn in_tree(&self, git_dir: &Path, tree: &FileTree) -> Self {
         Self {
             dir: tree.path.clone(),
@@ -133,7 +133,7 @@ impl Git {
         }
     }
 
-    /// The same git with a command for ssh.
+    /// This git with another command for ssh; `None`: none is given to it.
     pub fn with_ssh(mut self, command: Option<OsString>) -> Self {
         self.ssh = command;
         self
@@ -144,7 +144,7 @@ impl Git {
         self.ssh.as_deref()
     }
 
-    /// The same git for the network: ssh asks nobody either, whatever command for it is configured.
+    /// This git for the network: ssh asks nobody either, whatever command for it is configured.
     pub fn with_batch_ssh(self, configured: Option<&str>) -> Self {
         #[expect(
             clippy::disallowed_methods,
@@ -243,7 +243,7 @@ impl GitCall {
         self
     }
 
-    /// The call has this file for its index.
+    /// The call uses this file as its index.
     pub fn index(mut self, file: &Path) -> Self {
         self.command.env("GIT_INDEX_FILE", file);
         self
@@ -269,7 +269,7 @@ impl GitCall {
         }
     }
 
-    /// What it prints may come from a stranger: of a long text the middle is not kept.
+    /// The output may come from a stranger: of a long text the middle is not kept.
     pub fn of_strangers(self) -> Self {
         Self {
             kept: KeptOutput::BothEnds,

@@ -1,4 +1,5 @@
-//! What somebody is in the middle of: a rebase, a merge and the like. Until that is over a sync commits nothing.
+//! The operations that somebody is in the middle of: a rebase, a merge and the like. Until they are over, a sync
+//! commits nothing.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::reflog::when;
 use crate::{GitReason, Part, Repository, Stop, to_type};
 
-/// What git leaves in its directory while something is in progress, and what that is.
+/// The names in the git directory during an operation, and the words for that operation.
 pub(crate) const IN_PROGRESS: [(&str, &str); 7] = [
     ("rebase-merge", "a rebase"),
     ("rebase-apply", "a rebase"),
@@ -18,10 +19,10 @@ pub(crate) const IN_PROGRESS: [(&str, &str); 7] = [
     ("sequencer", "a cherry-pick"),
 ];
 
-/// Something in progress.
+/// An operation of git in progress.
 struct Progress {
     what: &'static str,
-    /// The file that was made at its begin.
+    /// The file that git made when the operation began.
     since: PathBuf,
     /// The subcommand that ends it.
     abort: &'static str,
@@ -122,14 +123,14 @@ fn named(dir: &Path, name: &str, what: &'static str) -> Progress {
     Progress { what, since, abort }
 }
 
-/// A tracked file of the database is not as the last commit has it.
+/// Whether a tracked file of the database is not as the last commit has it.
 fn has_changes(repository: &Repository) -> bool {
     let diff = repository.git.call(["diff", "--quiet", "HEAD", "--"]);
     let asked = diff.paths([repository.inside()]).run();
     asked.is_ok_and(|answer| !answer.status.success())
 }
 
-/// This path, or the first with a number behind it, where nothing is.
+/// A path where nothing is: this one, or the first with a number behind it.
 pub fn free(path: &Path) -> PathBuf {
     let numbered = (2..100).map(|number| {
         let mut name = path.as_os_str().to_owned();

@@ -114,7 +114,7 @@ pub enum GitReason {
     NotAsked,
     /// The host takes no more pushes for a moment.
     Paced,
-    /// What a filter gives back is not what it was given.
+    /// A filter gives back other bytes than it was given.
     Filter,
     /// A file is for git-lfs, which is not set up here.
     Lfs,
@@ -131,7 +131,7 @@ pub enum GitReason {
 }
 
 impl GitReason {
-    /// The word: `no_upstream`.
+    /// The reason as a word: `no_upstream`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoRepository => "no_repository",

@@ -21,11 +21,11 @@ pub struct LogEntry {
     pub old: String,
     /// The commit after.
     pub new: String,
-    /// Who moved it: a name and a mail address.
+    /// The name and the mail address of the user that moved it.
     pub(crate) who: (String, String),
-    /// When, in Unix seconds.
+    /// When it was moved, in Unix seconds.
     pub at: i64,
-    /// How: `reset: moving to HEAD~1`.
+    /// How it was moved: `reset: moving to HEAD~1`.
     pub(crate) message: String,
 }
 
@@ -51,7 +51,7 @@ impl LogEntry {
         })
     }
 
-    /// A move that a sync has made.
+    /// Whether a sync has made the move.
     pub fn is_ours(&self) -> bool {
         self.message.ends_with("(beadlock-agent)")
     }

@@ -10,10 +10,10 @@ use beadlock_base::regular::{self, Links};
 /// The longest `packed-refs` that is read here.
 const LONGEST: u64 = 64 * 1024 * 1024;
 
-/// What a look at a ref has found.
+/// Result of reading a ref from git's files.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RefLook {
-    /// It names this object.
+    /// The ref names this object, by its id in hexadecimal digits.
     Object(String),
     /// There is no such ref.
     Absent,
@@ -21,7 +21,7 @@ pub(crate) enum RefLook {
     Unsure,
 }
 
-/// What a look at HEAD has found.
+/// Result of reading HEAD from its file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HeadLook {
     /// The full name of the branch, which need not be there.
@@ -134,7 +134,7 @@ fn read_small(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Neither through a link nor waiting for the other end of a pipe.
+/// Opens a file, neither through a link nor waiting for the other end of a pipe.
 fn open(path: &Path) -> io::Result<File> {
     Ok(regular::open(path, Links::Refused)?)
 }
@@ -150,7 +150,7 @@ fn is_branch(name: &str) -> bool {
     name.starts_with("refs/heads/") && is_shared(name)
 }
 
-/// Not one of those that each working tree has for itself, and no way out of the directory.
+/// Whether all working trees share the ref of this name, and the name leads to no other directory.
 fn is_shared(name: &str) -> bool {
     let is_plain = Path::new(name)
         .components()

@@ -22,7 +22,7 @@ pub struct SyncReport {
     /// last entry says how many more there are. A directory of which all is left out ends in a slash.
     #[serde(default)]
     pub left_out: Vec<String>,
-    /// How many these are.
+    /// How many files and directories are left out.
     #[serde(default)]
     pub left_out_count: u64,
     /// Files that were being written during this sync, for people; "" without any. The next one looks at them again.
@@ -33,13 +33,13 @@ pub struct SyncReport {
 /// Commits that wait to be pushed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unpushed {
-    /// How many there are.
+    /// How many commits wait.
     pub commits: u64,
     /// When the oldest of them was committed, in Unix seconds; `None` without commits.
     pub oldest: Option<i64>,
 }
 
-/// What keeps a database from being synced.
+/// The reason why a database is not synced, and what to type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hindrance {
     /// Which state it leads to.

@@ -35,21 +35,21 @@ pub struct Repository {
     pub prefix: PathBuf,
     /// The names that git must not track, and the agent's own files.
     pub names: ExcludedNames,
-    /// What the sync was asked for.
+    /// The request that this sync answers.
     pub request: SyncRequest,
     /// The git directory that all worktrees share.
     pub common_dir: PathBuf,
     settings: OnceCell<GitSettings>,
-    /// Where its settings lead git to, once it was asked whose that is.
+    /// The paths that its settings lead git to; set when their owners are checked.
     pub(crate) led_to: OnceCell<LedTo>,
-    /// What was refused then: a change of it may end that.
+    /// The paths that were refused for their owners or writers; a change of one may end the refusal.
     pub(crate) refused: OnceCell<Vec<PathBuf>>,
 }
 
 /// The branch that is checked out, and its commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchHead {
-    /// Without `refs/heads/`.
+    /// The name of the branch, without `refs/heads/`.
     pub branch: String,
     /// The commit's id, in hexadecimal digits.
     pub commit: String,
@@ -385,7 +385,7 @@ impl Repository {
         as_path(path).starts_with(&self.prefix)
     }
 
-    /// A path from the top is in a database, this one or another.
+    /// Whether a path from the top is in a database, this one or another.
     pub fn has_anywhere(&self, path: &[u8]) -> bool {
         let mut above = as_path(path).ancestors().skip(1);
         self.has(path) || above.any(|dir| dir.file_name().is_some_and(is_database_name))

@@ -19,16 +19,16 @@ pub const ARGUMENT: &str = "__sync-git";
 /// A move of the working tree is not begun with less time left than this.
 const TIME_FOR_A_MOVE: Duration = Duration::from_secs(5);
 
-/// What a sync may ask of the remote.
+/// Which requests a sync may make to the remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Network {
     /// A fetch is due.
     Use,
-    /// As `Use`; it did not answer the last time, and git's words for that were logged.
+    /// A fetch is due. The remote did not answer the last time, and git's words for that were logged.
     UseQuietly,
-    /// No fetch is due. What is committed goes out at once.
+    /// No fetch is due. Commits are pushed at once.
     Push,
-    /// It has failed a short time ago, and is left alone.
+    /// No request: the remote has failed a short time ago, or its host takes no more pushes for a moment.
     Leave,
 }
 
@@ -52,9 +52,9 @@ pub struct SyncRequest {
     pub allow_worktree: bool,
     /// The repository may belong to anybody.
     pub any_owner: bool,
-    /// What it may ask of the remote.
+    /// Which requests it may make to the remote.
     pub network: Network,
-    /// The time after which it is ended.
+    /// The time after which the sync is ended.
     pub timeout: Duration,
     /// The agent's log and audit trail, which may lie in the database.
     #[serde(skip)]
@@ -63,14 +63,14 @@ pub struct SyncRequest {
     pub looked: Option<LookedIndex>,
     /// The repository as an earlier sync has found it, where that is still so.
     pub known: Option<KnownRepository>,
-    /// Nothing has changed here since: a fetch is all, unless it brings something.
+    /// Nothing has changed here since the last sync: only a fetch is made, unless it brings something.
     pub only_fetch: bool,
     /// The times of files are not trusted: contents are compared.
     pub contents: bool,
     /// No other cycle of this agent comes: `--once`.
     #[serde(default)]
     pub is_once: bool,
-    /// Not a sync: the repository is tidied up.
+    /// `Some`: the repository is tidied up, and not synced.
     #[serde(default)]
     pub upkeep: Option<Upkeep>,
     /// The sync says how long each call of git has taken.
@@ -123,12 +123,13 @@ impl SyncRequest {
         command
     }
 
-    /// What is written to the pipe.
+    /// The text for the pipe: the request as JSON, without the paths.
     pub fn text(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// By the arguments after [`ARGUMENT`]. Reads the pipe to its end.
+    /// Reads a request by the arguments after [`ARGUMENT`], and its pipe to the end; `None` where one of them has no
+    /// request.
     pub fn read(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut args = args.into_iter();
         let number = args.next()?.to_str()?.parse().ok()?;
@@ -162,7 +163,7 @@ impl SyncRequest {
         self.left().mul_f64(0.75)
     }
 
-    /// The remote is asked for what it has.
+    /// Whether the remote is asked for its commits.
     pub fn is_fetch_due(&self) -> bool {
         matches!(self.network, Network::Use | Network::UseQuietly)
     }
@@ -172,7 +173,7 @@ impl SyncRequest {
             .saturating_sub(self.begun.map(|begun| begun.elapsed()).unwrap_or_default())
     }
 
-    /// Refuses when the time-out could come in the middle.
+    /// Refuses when the time-out could come in the middle of a move of the working tree.
     pub fn time_for_a_move(&self) -> Result<(), Stop> {
         if self.left() >= TIME_FOR_A_MOVE.min(self.timeout / 2) {
             return Ok(());

@@ -122,7 +122,7 @@ impl GitSettings {
         names
     }
 
-    /// Hooks may come from the settings too, from git 2.54 on.
+    /// Whether the settings have hooks: from git 2.54 on they may.
     pub(crate) fn have_hooks(&self) -> bool {
         self.0.iter().any(|(key, _)| key.starts_with("hook."))
     }

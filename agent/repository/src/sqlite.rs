@@ -13,12 +13,12 @@ const MAGIC: &[u8; BEGINNING] = b"SQLite format 3\0";
 /// Usual ends of a database's name. An empty file of such a name is one that SQLite has only just made.
 const ENDINGS: [&[u8]; 4] = [b".db", b".sqlite", b".sqlite3", b".db3"];
 
-/// Whether a file that begins so is a database of SQLite's.
+/// Whether a file that begins with these bytes is a database of SQLite's.
 pub fn begins(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// The file at this path is a database. One that cannot be read is not known to be one.
+/// Whether the file at this path is a database of SQLite's. One that cannot be read is not known to be one.
 pub fn is_at(path: &Path) -> bool {
     let is_long_enough = |meta: fs::Metadata| meta.is_file() && meta.len() >= MAGIC.len() as u64;
     // Before it is opened: to open a device may do something.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// A stamp must be older than the snapshot by more than a tick of the kernel's clock (at most 10 ms).
 const MARGIN: Duration = Duration::from_millis(100);
-/// The same on file systems that count whole seconds.
+/// Same margin, on file systems that count whole seconds.
 const COARSE: Duration = Duration::from_secs(2);
 
 /// A file, as long as nobody changes it.

@@ -25,7 +25,7 @@ pub struct Neighbour {
 pub struct Stop {
     ending: Ending,
     line: String,
-    /// What the line is about; `None`: it is the end of the cycle, for this reason.
+    /// The event of the line; `None`: the line says why the cycle ends.
     event: Option<Event>,
     hindrance: Hindrance,
     /// The call of git that has failed, where it is one.
@@ -37,9 +37,9 @@ pub struct Stop {
 /// A call of git that has failed.
 #[derive(Debug, Default, PartialEq)]
 struct FailedCall {
-    /// What could not be done: the beginning of the sentence.
+    /// The failure, as the beginning of the sentence: `git merge-tree failed`.
     what: String,
-    /// What git has said on stderr.
+    /// The text of git's stderr.
     said: String,
 }
 
@@ -129,19 +129,19 @@ impl Stop {
         )
     }
 
-    /// The command to type: at the end of the line, and apart from the reason.
+    /// Adds the command to type: at the end of the line, and apart from the reason.
     pub fn next(self, command: String) -> Self {
         self.next_at("; type: ", command)
     }
 
-    /// As [`Self::next`], with other words in the line before the command.
+    /// Adds the command as [`Self::next`] does, with other words before it in the line.
     pub fn next_at(mut self, before: &str, command: String) -> Self {
         self.line = format!("{}{before}{command}", self.line);
         self.hindrance.next = Some(command);
         self
     }
 
-    /// With the other database's sync that gives way to this one.
+    /// Adds the other database's sync that gives way to this one.
     pub fn before(mut self, neighbour: Option<Neighbour>) -> Self {
         self.neighbour = neighbour.map(Box::new);
         self
@@ -152,19 +152,19 @@ impl Stop {
         self.neighbour.as_deref()
     }
 
-    /// With what git has said on stderr.
+    /// Adds the text of git's stderr.
     pub fn with_words(mut self, said: String) -> Self {
         self.call.get_or_insert_default().said = said;
         self
     }
 
-    /// With what could not be done.
+    /// Adds the failure, as the beginning of the sentence: `git merge-tree failed`.
     pub(crate) fn doing(mut self, what: &str) -> Self {
         self.call.get_or_insert_default().what = what.to_owned();
         self
     }
 
-    /// What could not be done; empty where it is not a call of git that has failed.
+    /// The failure, as the beginning of the sentence; empty where it was not a call of git that has failed.
     pub(crate) fn what(&self) -> &str {
         self.call.as_ref().map_or("", |call| &call.what)
     }
@@ -173,7 +173,7 @@ impl Stop {
         self.call.as_ref().map_or("", |call| &call.said)
     }
 
-    /// The sentence.
+    /// The sentence that says why, for people.
     pub(crate) fn why(&self) -> &str {
         &self.hindrance.why
     }
@@ -182,7 +182,8 @@ impl Stop {
         self.hindrance.reason
     }
 
-    /// The times of files may have hidden that from the commit: once more, with a look at the contents.
+    /// This stop, but with another sync to follow that looks at the contents: the times of files may have hidden a
+    /// change from the commit.
     pub fn unseen(self) -> Self {
         Self {
             ending: Ending::Unseen,
@@ -205,7 +206,7 @@ impl Stop {
         self.hindrance.reason == GitReason::NoRepository
     }
 
-    /// Tells the agent. Returns what the report says.
+    /// Tells the agent. Returns the hindrance for the report.
     pub fn say(self) -> Hindrance {
         let about = EventLine {
             event: self.event.unwrap_or(Event::Notice),
@@ -228,7 +229,7 @@ pub fn counted(count: impl TryInto<u64>, what: &str) -> String {
     }
 }
 
-/// What a program has said, without how many milliseconds it has tried: the same words each time.
+/// The words of a program, without how many milliseconds it has tried: so they are the same each time.
 pub(crate) fn steady(words: &str) -> String {
     let mut kept: Vec<String> = words.split(' ').map(str::to_owned).collect();
     let end = |unit: &str| {

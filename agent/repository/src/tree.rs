@@ -24,16 +24,16 @@ use crate::content::Content;
 #[derive(Debug, Clone)]
 pub struct FileTree {
     open: Arc<File>,
-    /// For lines, and for git.
+    /// The path of the directory, for lines and for git.
     pub path: PathBuf,
 }
 
-/// What has come of an attempt to put a file somewhere.
+/// Result of a move of a file to a place where nothing may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
-    /// It is done.
+    /// The file is at its new place.
     Done,
-    /// Something is there already; for a removal, nothing is.
+    /// The file was not moved: there is something at the new place already, or nothing at the old one.
     Otherwise,
 }
 
@@ -42,7 +42,7 @@ const DIR: OFlags = OFlags::DIRECTORY
     .union(OFlags::CLOEXEC);
 
 impl FileTree {
-    /// Below a directory that is open.
+    /// The files below a directory that is open; `path` is its path.
     pub(crate) fn new(open: Arc<File>, path: PathBuf) -> Self {
         Self { open, path }
     }
@@ -90,7 +90,7 @@ impl FileTree {
         Ok(Some((dir, name)))
     }
 
-    /// What is at a path; `None` where nothing is.
+    /// The content of the file or link at a path; `None` where nothing is there.
     pub fn look(&self, path: &Path) -> io::Result<Option<Content>> {
         let Some((dir, name)) = self.dir_of(path)? else {
             return Ok(None);
@@ -98,7 +98,7 @@ impl FileTree {
         content_at(dir.as_fd(), name)
     }
 
-    /// The bytes of the regular file at a path, and what it is; `None` where there is no such file.
+    /// The bytes of the regular file at a path; `None` where there is no such file.
     pub fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         let Some(mut file) = self.open_file(path)? else {
             return Ok(None);
@@ -108,7 +108,7 @@ impl FileTree {
         Ok(Some(bytes))
     }
 
-    /// The regular file at a path, open for reading.
+    /// The regular file at a path, open for reading; `None` where there is no such file.
     pub fn open_file(&self, path: &Path) -> io::Result<Option<File>> {
         let Some((dir, name)) = self.dir_of(path)? else {
             return Ok(None);
@@ -124,7 +124,7 @@ impl FileTree {
             .flatten()
     }
 
-    /// What the system says of the file at a path.
+    /// The `stat` of the file at a path, of a link its own; `None` where nothing is there.
     pub fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
         let Some((dir, name)) = self.dir_of(path)? else {
             return Ok(None);
@@ -240,7 +240,7 @@ impl FileTree {
         }
     }
 
-    /// What is written below the directory of a path survives a power cut.
+    /// Writes out the directory in which a path lies: after it, the names there survive a power cut.
     pub fn sync_dir(&self, path: &Path) -> io::Result<()> {
         match self.dir_of(path)? {
             Some((dir, _)) => Ok(rustix::fs::fsync(dir)?),
@@ -248,7 +248,7 @@ impl FileTree {
         }
     }
 
-    /// The same for a file.
+    /// Writes out the file at a path: after it, the bytes survive a power cut.
     pub fn sync_file(&self, path: &Path) -> io::Result<()> {
         match self.open_file(path)? {
             Some(file) => file.sync_all(),
@@ -256,7 +256,7 @@ impl FileTree {
         }
     }
 
-    /// The same for the whole file system.
+    /// Writes out the whole file system on which the tree lies.
     pub fn sync_all(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(self.open.as_fd())?)
     }
@@ -381,7 +381,7 @@ fn content_at(dir: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<Content>> 
     }
 }
 
-/// `None` where there is nothing, or no regular file.
+/// Opens a file below `dir`; `None` where there is nothing, or no regular file.
 fn open_file(dir: BorrowedFd<'_>, name: &OsStr, how: OFlags) -> io::Result<Option<File>> {
     let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
@@ -395,7 +395,7 @@ fn open_file(dir: BorrowedFd<'_>, name: &OsStr, how: OFlags) -> io::Result<Optio
     Ok(is_file.then(|| File::from(file)))
 }
 
-/// Nothing is there, or a link is on the way.
+/// Whether the error says that nothing is there, or that a link is on the way.
 fn is_absent(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }

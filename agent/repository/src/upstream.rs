@@ -30,11 +30,11 @@ pub struct Upstream {
     settings: Vec<(String, String)>,
 }
 
-/// Where the copies are of what no fetch refspec names: the place, where it is pushed to by another URL.
+/// The refs for copies of branches that no fetch refspec names: the place, where it is pushed to by another URL.
 const OWN: &str = "refs/beadlock/place/";
-/// So many committers are told. The message is a line of bounded length.
+/// The most committers that are told. The message is a line of bounded length.
 const MOST_COMMITTERS: usize = 600;
-/// What a URL is called for git. A remote of this name has the settings of one call alone.
+/// The name that a URL has for git. A remote of this name has the settings of one call alone.
 const ASKED: &str = "beadlock-place";
 /// The settings of a remote by which it is reached.
 const TRANSPORT: [&str; 5] = [
@@ -60,7 +60,7 @@ pub struct Distance {
     pub behind: u64,
     /// When the oldest of those ahead was committed.
     pub oldest: Option<i64>,
-    /// What is ahead is one commit that this very sync has made.
+    /// Whether the only commit ahead is one that this very sync has made.
     pub is_ours: bool,
 }
 
@@ -109,7 +109,7 @@ impl Upstream {
         )
     }
 
-    /// `tracking` is the copy here, or else the URL by which a ref of our own is named.
+    /// An upstream by its parts. `tracking` is the copy here, or else the URL by which a ref of our own is named.
     fn new(
         settings: &GitSettings,
         remote: &str,
@@ -177,12 +177,12 @@ impl Upstream {
         )
     }
 
-    /// `origin/main`.
+    /// Its name in a line: `origin/main`, or a URL.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same by another name in lines.
+    /// This upstream with another name for lines.
     pub fn called(self, name: String) -> Self {
         Self { name, ..self }
     }
@@ -192,7 +192,7 @@ impl Upstream {
         self.tracking.starts_with(OWN)
     }
 
-    /// What the remote is called in a line.
+    /// The remote's name or URL for a line, without secrets.
     pub(crate) fn at(&self) -> String {
         match &self.url {
             Some(url) => masked(url),
@@ -313,7 +313,8 @@ pub fn tell_refusal(answer: &GitOutput) {
     }
 }
 
-/// Who has committed what a remote has in `tip` and not in `before`, or all of it, within the last hour: as hashes.
+/// The committers of the last hour, as hashes: of the commits that are in `tip` and not in `before`, or of all in
+/// `tip`.
 pub fn committers(git: &Git, tip: &str, before: Option<&str>) -> Vec<u32> {
     let mut args = vec![
         "rev-list".to_owned(),
@@ -342,8 +343,8 @@ pub fn committers(git: &Git, tip: &str, before: Option<&str>) -> Vec<u32> {
     all.into_iter().take(MOST_COMMITTERS).collect()
 }
 
-/// What is known here of the commits that wait, in whatever state the repository is: those of the upstream's tracking
-/// branch count, or of all remotes where there is none.
+/// The commits that wait to be pushed, and how many of the upstream's are not here, as far as is known here, in
+/// whatever state the repository is. The upstream's tracking branch counts, or all remotes where there is none.
 pub fn waiting(repository: &Repository) -> (Unpushed, u64) {
     let ask = |args: &[&str]| {
         let answer = repository
@@ -358,7 +359,7 @@ pub fn waiting(repository: &Repository) -> (Unpushed, u64) {
         .unwrap_or_default()
 }
 
-/// Reads `rev-list --timestamp --left-right`: what only the right side has, and how many commits only the left has.
+/// Reads `rev-list --timestamp --left-right`: the commits that only the right side has, and how many only the left has.
 pub fn both_sides(printed: &[u8]) -> (Unpushed, u64) {
     let (mut right, mut left) = (Unpushed::default(), 0);
     for line in String::from_utf8_lossy(printed).lines() {

@@ -9,7 +9,7 @@ use beadlock_base::regular::{self, Links};
 use crate::TEXT_LIMIT;
 use crate::{Repository, as_path};
 
-/// With more entries than this, what is beyond is not looked at.
+/// The most entries that are looked at.
 const MANY: usize = 10_000;
 
 /// Paths from the top, without those that are never committed, and without repositories inside.
@@ -19,7 +19,7 @@ pub struct DatabaseFiles {
     pub all: Vec<Vec<u8>>,
     /// Those of them that are symbolic links.
     pub links: Vec<Vec<u8>>,
-    /// There is more.
+    /// Whether the database has more entries than were looked at.
     pub is_cut_off: bool,
 }
 
@@ -65,7 +65,7 @@ impl DatabaseFiles {
         files
     }
 
-    /// A link to records that are not in the database, or are ignored there.
+    /// Whether a link leads to records that are not in the database, or are ignored there.
     pub fn leads_out(
         &self,
         repository: &Repository,
@@ -84,7 +84,7 @@ impl DatabaseFiles {
         !is_inside && (is_record(path) || has_records(&target))
     }
 
-    /// A `.gitignore` of the database has a line with this very name.
+    /// Whether the `.gitignore` of the database has a line with this very name, or the first name on the way to it.
     pub fn is_named_in_gitignore(&self, repository: &Repository, path: &[u8]) -> bool {
         let path = as_path(path);
         let inside = path.strip_prefix(&repository.prefix).unwrap_or(path);
@@ -111,7 +111,7 @@ impl DatabaseFiles {
     }
 }
 
-/// A file of records by its name, and no leaving of a merge.
+/// Whether a file has records, by its name, and is not left over from a merge.
 pub fn is_record(path: &[u8]) -> bool {
     let of_merge = [&b".base.jsonl"[..], b".left.jsonl", b".right.jsonl"];
     path.ends_with(b".jsonl") && !of_merge.iter().any(|ending| path.ends_with(ending))

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What lies around a file in these tests.
+/// The names of the files beside the judged one, and whether others may read a record file there.
 struct Beside<'a>(&'a [&'a str], bool);
 
 impl Surroundings for Beside<'_> {

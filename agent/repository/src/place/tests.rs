@@ -235,7 +235,7 @@ impl Scene {
         (!is_refused && places.iter().any(|(_, names)| !names.is_empty())).then_some(places)
     }
 
-    /// What differs from git; `None`: nothing.
+    /// The settings and both results, where the place is not the one that git pushes to; `None` where it is.
     fn differs(&self, config: &str, is_for_a_person: bool) -> Option<String> {
         let settings = self.settings(config);
         let (ours, gits) = (self.place(&settings), self.by_git());

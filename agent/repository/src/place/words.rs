@@ -1,11 +1,11 @@
-//! What is said where a branch has no place.
+//! The sentences and commands for a branch that has no place.
 
 use crate::HindranceKind::NotPushing;
 use crate::{Event, GitReason, Part, Repository, Stop, escaped, to_type};
 
 use super::NoPlace;
 
-/// What refuses, in a sentence. It is not a command to type.
+/// The name of the command that refuses, for sentences. Nobody is told to type it.
 const PUSH: &str = "git push";
 
 impl NoPlace {
