@@ -1,5 +1,5 @@
-//! Whose databases are served. A cycle runs commands in the directory above the database, and git runs what its
-//! repository tells it to: what another user may put there would run as this one.
+//! The owners whose databases are served. A cycle runs commands in the directory above the database, and git runs what
+//! its repository tells it to: what another user may put there would run as this one.
 //!
 //! So the database, the directory above it and the directory whose redirect leads to it belong to this user or to root,
 //! and nobody else may write to them. Nor may another user write to a directory above these, for then that user could

@@ -1,4 +1,4 @@
-//! Whose directories a program may work in that runs commands there: its own and root's, into which nobody else writes.
+//! The directories in which a program may run commands: its own user's and root's, into which nobody else writes.
 //!
 //! A user that owns a directory, or may write to it, decides what its names lead to. Such a user can put a script of
 //! his own in the place of the one that is about to run.
@@ -40,7 +40,7 @@ pub enum Doubt {
     },
 }
 
-/// What the sticky bit means for a directory that others may write to.
+/// Whether the sticky bit makes up for others that may write to a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sticky {
     /// The sticky bit is enough: others cannot take away or replace what is in there, and only that is looked up.

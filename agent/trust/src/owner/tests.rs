@@ -37,7 +37,7 @@ impl Scene {
         Database::named(&self.dir, &Environment::default()).unwrap()
     }
 
-    /// What is said when the directory has this mode for the time of the question.
+    /// The refusal where the directory has this mode for the time of the question.
     fn refusal_with(&self, dir: &Path, mode: u32) -> Option<Refusal> {
         fs::set_permissions(dir, Permissions::from_mode(mode)).unwrap();
         let refusal = ours().check(&self.database()).err();

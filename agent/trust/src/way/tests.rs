@@ -33,7 +33,7 @@ impl Scene {
         Trusted::this_user().go(&self.top.join(path))
     }
 
-    /// What is doubted, from the top, and whether it is on the way: one thing at most.
+    /// The path from the top that is doubted, at most one, and whether it is on the way.
     fn doubted(&self, path: &str) -> Option<(PathBuf, bool)> {
         let mut all = self.all_doubted(path);
         assert!(all.len() <= 1, "{all:?}");
