@@ -147,7 +147,7 @@ const LEAVINGS: [&str; 23] = [
     ".merge_file_*",
     ".syncthing.*",
 ];
-/// What a merge of records leaves beside `X.jsonl`: `X.base.jsonl`.
+/// Endings of the files that a merge of records leaves beside `X.jsonl`: `X.base.jsonl`.
 const OF_A_MERGE: [&[u8]; 3] = [b".base.jsonl", b".left.jsonl", b".right.jsonl"];
 /// The files of LevelDB and RocksDB, in a directory that has the first two.
 const OF_LEVELDB: [&str; 12] = [

@@ -54,7 +54,7 @@ pub enum SyncMessage {
     Output(String),
     /// Changes of the database were committed.
     Committed(EventLine),
-    /// What was committed: it shows whether the database talks to itself.
+    /// The files of a commit: they show whether the database talks to itself.
     CommittedFiles(Box<CommittedFiles>),
     /// A hook has run.
     HookRan(HookRun),

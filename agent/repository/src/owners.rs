@@ -1,6 +1,7 @@
-//! Who may change what git is led by here: the working tree's top, the git directories, the hooks, the configuration,
-//! and everything on the way to them. Each of them is asked before git could start a program (docs/configuration.md,
-//! "Whose databases"). Nobody but root and this user can change what was trusted, so it stays as it was found.
+//! The users that may change what git is led by here: the working tree's top, the git directories, the hooks, the
+//! configuration, and everything on the way to them. Each of them is asked before git could start a program
+//! (docs/configuration.md, "Whose databases"). Nobody but root and this user can change what was trusted, so it stays
+//! as it was found.
 //!
 //! # Limits
 //! - What a hook, a filter or another program starts or reads further on is not looked at.

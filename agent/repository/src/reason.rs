@@ -262,8 +262,8 @@ impl GitReason {
         }
     }
 
-    /// Whether a sync goes to the remote when a fetch is due. Without a remote or an upstream there is nothing to ask, and
-    /// of a Dolt database nothing is pulled.
+    /// Whether a sync goes to the remote when a fetch is due. Without a remote or an upstream there is nothing to ask,
+    /// and of a Dolt database nothing is pulled.
     pub fn needs_remote(self) -> bool {
         match self {
             Self::NoRemote | Self::NoUpstream | Self::Dolt => false,

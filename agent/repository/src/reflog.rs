@@ -1,5 +1,5 @@
-//! The log that git keeps of each ref: where it was, where it went, who moved it, when and how. It is read where HEAD or
-//! a branch is damaged or has gone somewhere else, and only there.
+//! The log that git keeps of each ref: where it was, where it went, who moved it, when and how. It is read where HEAD
+//! or a branch is damaged or has gone somewhere else, and only there.
 //!
 //! # Limits
 //! - With `core.logAllRefUpdates=false`, and with refs in tables, there is no such file, and nothing is known.
@@ -117,7 +117,7 @@ pub(crate) fn left_branch(
     })
 }
 
-/// From where to where HEAD has gone.
+/// The names that HEAD has gone from and to, by the message of its log; `None` where that tells of no switch.
 fn went(message: &str) -> Option<(&str, &str)> {
     if let Some(names) = message.strip_prefix("checkout: moving from ") {
         return names.split_once(" to ");

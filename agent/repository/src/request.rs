@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GitReason, KnownRepository, LookedIndex, Stop};
 
-/// The hidden first argument: the agent hands the rest to the `main` of `beadlock-git` before it reads any command line.
+/// The hidden first argument: the agent hands the rest to the `main` of `beadlock-git` before it reads any command
+/// line.
 pub const ARGUMENT: &str = "__sync-git";
 /// A move of the working tree is not begun with less time left than this.
 const TIME_FOR_A_MOVE: Duration = Duration::from_secs(5);
@@ -128,8 +129,8 @@ impl SyncRequest {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Reads a request by the arguments after [`ARGUMENT`], and its pipe to the end; `None` where one of them has no
-    /// request.
+    /// Reads a request from the arguments after [`ARGUMENT`] and from its pipe, to the end; `None` where these are not
+    /// valid.
     pub fn read(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut args = args.into_iter();
         let number = args.next()?.to_str()?.parse().ok()?;

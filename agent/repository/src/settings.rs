@@ -1,4 +1,4 @@
-//! What a repository's settings say of remotes, branches, ssh and hooks: one question to git.
+//! The settings of a repository for remotes, branches, ssh and hooks, by one question to git.
 
 use std::path::Path;
 

@@ -77,7 +77,7 @@ impl FileStamp {
         Duration::new(seconds, u32::try_from(nanos).unwrap_or_default())
     }
 
-    /// In bytes.
+    /// The size of the file in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }

@@ -240,7 +240,7 @@ impl FileTree {
         }
     }
 
-    /// Writes out the directory in which a path lies: after it, the names there survive a power cut.
+    /// Writes out the directory in which a path lies, so that the names there survive a power cut.
     pub fn sync_dir(&self, path: &Path) -> io::Result<()> {
         match self.dir_of(path)? {
             Some((dir, _)) => Ok(rustix::fs::fsync(dir)?),
@@ -248,7 +248,7 @@ impl FileTree {
         }
     }
 
-    /// Writes out the file at a path: after it, the bytes survive a power cut.
+    /// Writes out the file at a path, so that its bytes survive a power cut.
     pub fn sync_file(&self, path: &Path) -> io::Result<()> {
         match self.open_file(path)? {
             Some(file) => file.sync_all(),

@@ -17,7 +17,7 @@ const MANY: usize = 10_000;
 pub struct DatabaseFiles {
     /// Files and links.
     pub all: Vec<Vec<u8>>,
-    /// Those of them that are symbolic links.
+    /// The symbolic links among them.
     pub links: Vec<Vec<u8>>,
     /// Whether the database has more entries than were looked at.
     pub is_cut_off: bool,

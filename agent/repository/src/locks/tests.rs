@@ -1,7 +1,7 @@
 use super::*;
 use crate::{KnownRepository, SyncRequest};
 
-/// What the clocks say so long after the boot. `booted` is in Unix seconds.
+/// The clocks `boottime` seconds after the boot. `booted` is in Unix seconds.
 fn clocks(booted: i64, boottime: u64) -> Clocks {
     Clocks {
         wall: booted + i64::try_from(boottime).unwrap(),

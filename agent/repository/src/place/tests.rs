@@ -87,7 +87,8 @@ const BESIDE_PLAIN: &[&str] = &[
     "[remote \"origin\"]\nmirror = false",
 ];
 
-/// As [`BESIDE_PLAIN`], where git pushes, and more than this branch to a branch: that is for a person to do.
+/// Settings as in [`BESIDE_PLAIN`], with which git pushes more than this branch to a branch: that is for a person to
+/// do.
 const FOR_A_PERSON: &[&str] = &[
     "[remote \"origin\"]\nmirror = true",
     "[remote \"origin\"]\nmirror = on\npushurl = D/p.git",
