@@ -1,5 +1,5 @@
-//! What must never come in by a pull, into this database or another one of the repository. It is refused by name,
-//! before anything has changed.
+//! Files that must never come in by a pull, into this database or another one of the repository. They are refused by
+//! name, before anything has changed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -14,7 +14,8 @@ use beadlock_repository::{
     embedded, entries, is_above, is_database_name, sqlite, typed_all,
 };
 
-/// Refuses what the new commit has and the old one has not, or has otherwise. Returns the files in which they differ.
+/// Refuses such files where the new commit has them and the old one has not, or has them otherwise. Returns the files
+/// in which the two commits differ.
 pub(crate) fn refuse(
     repository: &Repository,
     upstream: &Upstream,
@@ -140,7 +141,8 @@ fn dirs_that_change(repository: &Repository, entries: &[TreeEntry]) -> BTreeSet<
         .collect()
 }
 
-/// What makes this directory a repository, of what a commit has there and what lies there already.
+/// The names by which git takes this directory for a repository, of those that a commit has there and those that lie
+/// there already; empty for any other directory.
 fn embedded_after(
     repository: &Repository,
     dir: &Path,

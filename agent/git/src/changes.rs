@@ -1,4 +1,4 @@
-//! What has changed under a database since the last commit, as git sees it.
+//! The changes under a database since the last commit, as git sees them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -16,11 +16,11 @@ use beadlock_repository::{
 /// Paths from the top, without those that are never committed (but their removal from the index is here).
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct DatabaseChanges {
-    /// To be taken as they are in the working tree.
+    /// Files to commit as they are in the working tree.
     pub(crate) present: Vec<Vec<u8>>,
-    /// The untracked ones, until it is known that they are not databases.
+    /// The untracked files, until it is known that they are not databases.
     pub(crate) new: Vec<Vec<u8>>,
-    /// No longer there, or no longer tracked.
+    /// Files that are no longer there, or no longer tracked.
     pub(crate) gone: Vec<Vec<u8>>,
     /// Repositories inside the database, which are not committed.
     pub(crate) repositories: Vec<Vec<u8>>,
@@ -28,18 +28,19 @@ pub(crate) struct DatabaseChanges {
     pub(crate) in_head: HashMap<Vec<u8>, String>,
     /// New files that are never committed, and are told.
     pub(crate) left_out: LeftOut,
-    /// How the present files were before they were looked into.
+    /// The stamps of the present files, from before they were looked into; `None` for a file whose stamp proves
+    /// nothing.
     pub(crate) stamps: Vec<Option<FileStamp>>,
 }
 
-/// What the commit step has seen, for the proof at the end.
+/// Files that the commit step has left out of the commit or removed, for the proof at the end.
 #[derive(Debug, Default)]
 pub(crate) struct CommitSeen {
-    /// No longer here, or no longer tracked.
+    /// Files that are no longer here, or no longer tracked.
     pub(crate) gone: BTreeSet<Vec<u8>>,
-    /// Not committed, and told: files, and directories with all that is below them.
+    /// Not committed, and told: paths of files, and of directories with all that is below them.
     pub(crate) left_out: BTreeSet<Vec<u8>>,
-    /// Held back, and told, or being written: the place need not have them as they are here.
+    /// Files that are held back, or being written: the place need not have them as they are here.
     pub(crate) held: BTreeSet<Vec<u8>>,
 }
 
@@ -53,7 +54,7 @@ impl CommitSeen {
 }
 
 impl DatabaseChanges {
-    /// What a commit of them with this tree has in it.
+    /// A summary, for the agent, of the commit of these changes; `tree` is the id of its tree.
     pub(crate) fn committed(&self, repository: &Repository, tree: &str) -> CommittedFiles {
         let all = self.present.iter().chain(&self.gone);
         let file = |path: &[u8]| repository.git.dir.join(as_path(path));
@@ -96,7 +97,7 @@ impl DatabaseChanges {
         }
     }
 
-    /// What was seen; what is `held` back is told elsewhere.
+    /// The removed files, those that are left out and those that are `held` back, for the proof at the end.
     pub(crate) fn seen(&self, held: &Held) -> CommitSeen {
         CommitSeen {
             gone: self.gone.iter().cloned().collect(),
@@ -165,7 +166,7 @@ impl DatabaseChanges {
         self.present.is_empty() && self.gone.is_empty()
     }
 
-    /// No file has changed since it was looked into: what was staged meanwhile is what was seen.
+    /// Whether no file has changed since it was looked into: then the staged files are those that were seen.
     pub(crate) fn are_as_seen(&self, repository: &Repository) -> bool {
         let mut seen = self.present.iter().zip(&self.stamps);
         is_of_this_machine(&repository.git.dir)

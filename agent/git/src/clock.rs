@@ -17,7 +17,7 @@ const QUIET: (Duration, Duration) = (HOUR, Duration::from_secs(120));
 /// The shortest time between two fetches, and the longest, where none is configured.
 const SHORTEST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(300);
-/// What each of those who have pushed within the last hour adds to the shortest time.
+/// The time that each committer of the last hour adds to the shortest time.
 const FOR_EACH: Duration = Duration::from_millis(500);
 /// A remote that has moved within this time is asked often. After it the time between two fetches doubles with each
 /// [`STEP`].
@@ -26,18 +26,18 @@ const STEP: Duration = Duration::from_secs(15 * 60);
 /// How many times an hour of quiet has doubled the time already.
 const FIRST_STEP: u32 = 2;
 
-/// So many committers are remembered at most. More would not make the time longer.
+/// The most committers that are remembered. More would not make the time longer.
 const MOST: usize = 600;
-/// The answer of a remote counts for so many times the interval, and for so long at least.
+/// For how many times the interval the answer of a remote counts, and for how long at least.
 const COUNTS: u32 = 3;
 const COUNTS_AT_LEAST: Duration = Duration::from_secs(30);
-/// A wait for others that fetch from the same host makes the interval so long at most.
+/// The longest interval that a wait for other fetches from the same host can cause.
 const LONGEST_TURN: Duration = Duration::from_secs(900);
 
 /// When the next fetch is due.
 #[derive(Debug, Default)]
 pub(crate) struct FetchClock {
-    /// `None`: at once.
+    /// When the next fetch is due; `None`: at once.
     next: Option<Instant>,
     /// The last time that anything was committed, pulled or pushed.
     changed: Option<Instant>,
@@ -46,11 +46,11 @@ pub(crate) struct FetchClock {
     asked: u64,
     /// The longest time that may pass until the next fetch, as things are.
     in_force: Duration,
-    /// The next fetch is due at its time, and not in the first cycle after it.
+    /// Whether the next fetch is due at its time, and not in the first cycle after it.
     is_exact: bool,
     /// When the remote has last told where it is.
     told: Option<Instant>,
-    /// Who has committed what the remote has, and when that was seen.
+    /// The committers of commits that the remote has, as hashes, and when each was last seen.
     committers: HashMap<u32, Instant>,
     has_seen: bool,
 }
@@ -62,9 +62,9 @@ pub struct FetchPace {
     pub interval: Duration,
     /// The time between two fetches; `None`: it follows from what happens at the remote.
     pub fetch_interval: Option<Duration>,
-    /// Its number, by which its waits differ from those of others.
+    /// The number of the database, by which its waits differ from those of others.
     pub number: usize,
-    /// By this the waits of one agent differ from those of others.
+    /// A number of the agent, by which its waits differ from those of other agents.
     pub seed: u64,
     /// How many times the host has the time between two fetches doubled.
     pub doublings: u32,
@@ -184,7 +184,7 @@ impl FetchClock {
         self.in_force = wait.mul_f64(1.0 + spread).max(pace.interval);
     }
 
-    /// From 0 to 1, another one each time. Databases that were fetched at once drift apart.
+    /// A number from 0 to 1, another one each time. So databases that were fetched at once drift apart.
     fn chance(&self, pace: FetchPace) -> f64 {
         let mut hasher = DefaultHasher::new();
         (pace.seed, pace.number, self.fetches).hash(&mut hasher);
@@ -313,7 +313,7 @@ mod tests {
         assert!(clock.is_due(now));
     }
 
-    /// From 0.8 to 1.2 of a wait.
+    /// The range from 0.8 to 1.2 of a wait.
     fn around(wait: u64) -> std::ops::RangeInclusive<Duration> {
         seconds(wait).mul_f64(0.8)..=seconds(wait).mul_f64(1.2)
     }

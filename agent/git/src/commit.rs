@@ -26,14 +26,14 @@ use beadlock_repository::{
 /// The branch after a commit.
 pub(crate) struct Committed {
     pub(crate) head: BranchHead,
-    /// Where the branch was before, when one commit of ours was made.
+    /// The commit of the branch before, when one commit of ours was made; else `None`.
     pub(crate) parent: Option<String>,
-    /// For the proof at the end.
+    /// The files that were left out of the commit or removed, for the proof at the end.
     pub(crate) seen: CommitSeen,
 }
 
 impl Committed {
-    /// There was nothing to commit.
+    /// The branch as it is, where there was nothing to commit.
     fn nothing(head: BranchHead, seen: CommitSeen) -> Self {
         Self {
             head,
@@ -43,7 +43,7 @@ impl Committed {
     }
 }
 
-/// Commits what changed; `looked` is what is known of the index.
+/// Commits the changes; `looked` is the index that an earlier look has found in order.
 pub(crate) fn commit(
     repository: &Repository,
     head: BranchHead,
@@ -136,7 +136,8 @@ fn tell_left_out(repository: &Repository, changes: &DatabaseChanges) {
     }
 }
 
-/// Unstages what was written to a file since it was read for the commit: the next commit by hand would take it.
+/// Unstages the text that was written to a file since it was read for the commit: the next commit by hand would take
+/// it.
 fn as_committed(
     repository: &Repository,
     commit: &str,

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use beadlock_repository::stamp::FileStamp;
 
-/// For so long after a change the contents are looked at.
+/// How long after a change the contents are looked at.
 pub(crate) const RECENT: Duration = Duration::from_secs(3600);
 /// The first and the longest wait between two looks.
 const WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
@@ -44,8 +44,8 @@ struct ReadFile {
 }
 
 impl ContentLook {
-    /// What was written a short time ago, and its contents now. A file that was read before, and has the same stamp, is
-    /// not read again.
+    /// Reads the files that were written a short time ago. A file that was read before, and has the same stamp, is not
+    /// read again.
     pub(crate) fn begin(
         before: Option<Self>,
         recent: &[(PathBuf, FileStamp)],
@@ -88,7 +88,7 @@ impl ContentLook {
         is_due
     }
 
-    /// A file has other contents under the same stamp. From then on these are known.
+    /// Whether a file has other contents under the same stamp. From then on these are known.
     pub(crate) fn has_hidden_change(&mut self) -> bool {
         let mut has_one = false;
         for file in &mut self.files {

@@ -33,7 +33,7 @@ const NAMES: [&str; 10] = [
     "redirect",
 ];
 
-/// Writes them, unless they were written before. Where that cannot be done, a notice says so.
+/// Writes the names into `info/exclude`, unless they were written before. Where that cannot be done, a notice says so.
 pub(crate) fn write(repository: &Repository) {
     let file = repository.common_dir.join("info/exclude");
     if let Err(why) = add(repository, &file) {

@@ -1,4 +1,4 @@
-//! What tests are given instead of a sync's findings.
+//! Stand-ins, in tests, for the findings of a sync.
 
 use std::path::Path;
 

@@ -40,23 +40,23 @@ use beadlock_repository::{
 const OF_GIT: [&str; 2] = [".gitignore", ".gitattributes"];
 /// How long a file with a torn last line must be left alone until that is told: its writer may be at work.
 const QUIET: Duration = Duration::from_secs(10);
-/// Two looks at a file that has lost records are so far apart.
+/// The time between two looks at a file that has lost records.
 const APART: Duration = Duration::from_secs(1);
 /// How often a file is looked at that changes between two looks.
 const LOOKS: usize = 3;
 
-/// A version that is held.
+/// A record file whose version here is held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct HeldFile {
     fault: Fault,
-    /// The last commit has a version of it.
+    /// Whether the last commit has a version of it.
     is_in_head: bool,
 }
 
-/// What is held back of the changes of a database.
+/// The changes of a database that are held back, and the files that are being written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// From the top.
+    /// The files that are held back, as paths from the top of the working tree.
     paths: BTreeSet<Vec<u8>>,
     /// The commit of the place that the versions were compared with; `None` for the last commit itself.
     place: Option<String>,
@@ -64,7 +64,7 @@ pub(crate) struct Held {
     pub(crate) writing: Vec<Vec<u8>>,
     /// The record files that are committed, as they were judged.
     judged: BTreeMap<Vec<u8>, Text>,
-    /// What the state of the database says; `None` where nothing is held.
+    /// The hindrance for the state of the database; `None` where nothing is held back.
     pub(crate) hindrance: Option<Hindrance>,
 }
 
@@ -92,7 +92,7 @@ fn place_of(repository: &Repository, head: &BranchHead) -> Result<String, Stop> 
 }
 
 impl Held {
-    /// Takes out of the changes what is held, and what is being written.
+    /// Takes the files that are held back or being written out of the changes.
     pub(crate) fn take_out(
         turn: &SyncTurn<'_>,
         head: &BranchHead,
@@ -198,7 +198,7 @@ impl Held {
         git.call(args).index(index).stdin(entries).done().map(drop)
     }
 
-    /// What is held back, or being written, from the top.
+    /// The files that are held back or being written, as paths from the top of the working tree.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.paths.iter().chain(&self.writing)
     }
@@ -226,7 +226,7 @@ impl Held {
     }
 }
 
-/// What has been found out about the changed record files.
+/// The findings about the changed record files, while they are judged one after another.
 struct Judge<'a> {
     repository: &'a Repository,
     /// The last commit.
@@ -243,7 +243,8 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Merges into each file what its writer did not know of, because it had come in since it read the file.
+    /// Merges into each file the records that its writer did not know of: they had come in since the writer read the
+    /// file.
     fn merge_in_the_unknown(
         &mut self,
         turn: &SyncTurn<'_>,
@@ -277,7 +278,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Lines that must not be there.
+    /// Holds back files with lines that must not be there.
     fn blemishes(&mut self, records: &mut [RecordChange]) -> Result<(), Stop> {
         for change in records {
             let Some(mut found) = change.blemish() else {
@@ -299,7 +300,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Records that are gone, or older.
+    /// Holds back files in which records are gone, or older.
     fn losses(&mut self, records: &mut [RecordChange]) -> Result<(), Stop> {
         let losses = self.look_twice(records);
         for (at, mut loss) in losses {
@@ -379,7 +380,7 @@ impl Judge<'_> {
         self.held.contains_key(path) || self.writing.contains(path)
     }
 
-    /// Somebody has written to the file a moment ago. Of `--once` no other cycle comes that could look again.
+    /// Whether somebody has written to the file a moment ago. With `--once` no other cycle comes that could look again.
     fn is_at_work(&self, path: &[u8]) -> bool {
         let file = self.repository.git.dir.join(as_path(path));
         !self.repository.request.is_once && !left_until(&file, QUIET).is_zero()

@@ -21,7 +21,7 @@ use beadlock_repository::{
 /// The first and the longest wait before a remote that did not answer is asked again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
 
-/// After a change here it is asked at once, but not more often than this.
+/// After a change here such a remote is asked at once, but not more often than this.
 const RETRY_AT_ONCE: Duration = Duration::from_secs(5);
 
 /// How many runs of hooks of one sync are remembered.
@@ -57,12 +57,12 @@ pub struct SyncHistory {
     /// The repository, as the last sync has found it.
     known: Option<Box<KnownRepository>>,
     last: Option<Box<LastSync>>,
-    /// How things were before the next sync.
+    /// The snapshot from before the next sync.
     seen: Option<Snapshot>,
     /// How things were when git was last asked where the repository is, and when that was. `None` once the place or the
     /// settings may be others.
     setup: Option<(Snapshot, Instant)>,
-    /// What was written a short time ago.
+    /// The contents of the files that were written a short time ago.
     look: Option<ContentLook>,
     /// The next sync compares contents.
     contents: bool,
@@ -82,22 +82,23 @@ pub struct SyncHistory {
 #[derive(Debug)]
 struct LastSync {
     result: SyncResult,
-    /// How things were before it, and when that was: the same now, another sync would come to the same result.
+    /// The snapshot from before it, and when that was taken: if it is the same now, another sync would come to the same
+    /// result.
     before: Option<(Snapshot, Instant)>,
 }
 
-/// What a sync has come to.
+/// Result of a sync, for the state of its database.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SyncResult {
-    /// What it has found out.
+    /// The report of the sync, with the hindrance of a remote that it has left alone.
     pub report: SyncReport,
-    /// Its line, where it must not, or could not, go on.
+    /// The line that says why the sync must not, or could not, go on; `None` where it was not refused.
     pub refused: Option<String>,
-    /// How long until the remote is asked again, where it does not answer.
+    /// How long until a remote that does not answer is asked again; `None` where it answers.
     pub next_try: Option<Duration>,
 }
 
-/// What a cycle has to do.
+/// Which part of a sync a cycle makes.
 #[derive(Debug, PartialEq)]
 pub enum SyncPlan {
     /// Nothing has changed, and the remote is not to be asked: this is still the result.
@@ -111,7 +112,7 @@ pub enum SyncPlan {
 #[derive(Debug)]
 struct RemoteOutage {
     why: EventLine,
-    /// What the reports say for as long as the remote is left alone.
+    /// The hindrance in the reports for as long as the remote is left alone.
     hindrance: Option<Hindrance>,
     since: Instant,
     /// When it was last asked, and when it is asked again.
@@ -187,7 +188,8 @@ impl SyncHistory {
         self.clock.is_in_turn(now);
     }
 
-    /// What is to be tidied up in the repository now; it is begun.
+    /// Begins the upkeep that is due at `now`, and returns its kind. `None`: none is due, or the repository is not
+    /// known.
     pub fn takes_upkeep(&mut self, now: Instant) -> Option<Upkeep> {
         self.known.as_ref()?;
         let upkeep = self.upkeep.due(now)?;
@@ -221,7 +223,7 @@ impl SyncHistory {
         self.clock.is_new()
     }
 
-    /// What the next sync may ask of the remote.
+    /// Which requests the next sync may make to the remote at `now`.
     pub fn network(&self, now: Instant) -> Network {
         match &self.outage {
             None if self.clock.is_due(now) => Network::Use,
@@ -231,7 +233,7 @@ impl SyncHistory {
         }
     }
 
-    /// What the next cycle has to do, with things as they are `seen` now.
+    /// Plans the next cycle, with things as they are `seen` now.
     pub fn plan(&mut self, seen: Option<Snapshot>, now: Instant) -> SyncPlan {
         if let (Some(outage), Some(last)) = (&mut self.outage, &self.last) {
             outage.has_news |= last.differs(seen.as_ref());
@@ -280,7 +282,7 @@ impl SyncHistory {
         SyncPlan::Sync
     }
 
-    /// As [`Self::plan`] has found it a moment ago, in the check.
+    /// Plans the cycle again, with things as [`Self::plan`] saw them a moment ago, in the check.
     pub fn plan_again(&self, now: Instant) -> SyncPlan {
         let is_due = matches!(self.network(now), Network::Use | Network::UseQuietly);
         match self.fetch_in_pause(is_due, now).filter(|_| self.is_waiting) {
@@ -299,7 +301,7 @@ impl SyncHistory {
         is_all.then(|| SyncPlan::Fetch(known.clone()))
     }
 
-    /// What is left to do where the remote cannot be asked just now.
+    /// The last result as of `now`, for a cycle that cannot ask the remote just now; `None` where none is known.
     pub fn without_fetch(&self, now: Instant) -> Option<SyncResult> {
         let last = self.last.as_ref()?;
         Some(self.as_of(last.again(), now))
@@ -418,7 +420,7 @@ impl SyncHistory {
         lines
     }
 
-    /// A line that is logged once: none the second time.
+    /// Returns a line that is logged once: `None` the second time.
     fn told_once(&mut self, line: &EventLine) -> Option<EventLine> {
         if self.told.len() >= TOLD {
             self.told.clear();
@@ -439,7 +441,7 @@ impl SyncHistory {
         Some(warning.clone())
     }
 
-    /// The sync has looked at nothing but the remote.
+    /// Whether the message shows that the sync has looked at nothing but the remote.
     fn is_known(&self, message: &SyncMessage) -> bool {
         matches!(message, SyncMessage::Found(found) if found.upstream.is_some() && self.known.as_ref() == Some(found))
     }
@@ -524,7 +526,7 @@ impl SyncHistory {
         self.as_of(result, now)
     }
 
-    /// What a sync has committed counts for loops, and for a remote that does not answer.
+    /// Notes the commit of a sync: it counts for loops, and for a remote that does not answer.
     fn note_commit(&mut self, network: Network, messages: &[SyncMessage], times: SyncTimes) {
         let mut done = SyncDone::default();
         for message in messages {
@@ -554,7 +556,7 @@ impl SyncHistory {
         }
     }
 
-    /// What the log is told of the sync that has just ended.
+    /// The notice for the log about the sync that has just ended; `None` where it has none, or it was taken.
     pub fn take_notice(&mut self) -> Option<EventLine> {
         let notice = self.notice.take()?;
         Some(Event::Notice.line(notice))
@@ -637,7 +639,7 @@ pub fn next_try(wait: Duration) -> String {
 }
 
 impl LastSync {
-    /// Something is not as it was before that sync.
+    /// Whether something is not as it was before that sync.
     fn differs(&self, seen: Option<&Snapshot>) -> bool {
         let before = self.before.as_ref();
         before.is_some_and(|(before, _)| seen.is_some_and(|seen| !before.proves(seen)))
@@ -693,7 +695,7 @@ mod tests {
         }
     }
 
-    /// With the answer of the remote.
+    /// The messages of a sync, and the answer of the remote.
     fn reached(messages: Vec<SyncMessage>) -> Vec<SyncMessage> {
         [messages, vec![SyncMessage::Reached]].concat()
     }

@@ -35,11 +35,11 @@ struct HostLimit {
     throttled: Option<(u32, Instant)>,
 }
 
-/// The turns of the last minute, the oldest first, and who waits for one.
+/// The turns of the last minute, the oldest first, and the databases that wait for one.
 #[derive(Debug, Default)]
 struct Turns {
     taken: VecDeque<Instant>,
-    /// The number of a database, and when it was told to come.
+    /// The databases in the queue: the number of each, and when it was told to come.
     waiting: VecDeque<(usize, Instant)>,
 }
 
@@ -118,7 +118,7 @@ impl HostLimit {
     }
 }
 
-/// Those of refusals that are not too old.
+/// The doublings of a refusal that is not too old; 0 without one.
 fn doublings(refused: Option<(u32, Instant)>, now: Instant) -> u32 {
     let held = refused.filter(|(_, at)| now.saturating_duration_since(*at) < HOUR);
     held.map_or(0, |(doublings, _)| doublings)
@@ -154,7 +154,7 @@ impl Turns {
         Err(come)
     }
 
-    /// When there will be a turn for one that has so many before it beside the free ones.
+    /// When there will be a turn for a database with `before` others before it, beside those that have a free turn.
     fn opens(&self, before: usize, most: usize, now: Instant) -> Instant {
         let (minutes, place) = (before / most, before % most);
         let first = self.taken.get(place).copied().unwrap_or(now) + MINUTE;

@@ -19,7 +19,7 @@ pub(crate) struct IndexLock<'a> {
 }
 
 impl<'a> IndexLock<'a> {
-    /// Takes it, unless the database is claimed by now.
+    /// Takes `index.lock`, unless the database is claimed by now.
     pub(crate) fn take(turn: &SyncTurn<'a>) -> Result<Self, Stop> {
         let repository = turn.repository;
         repository.check_unclaimed()?;
@@ -45,13 +45,13 @@ impl<'a> IndexLock<'a> {
         Ok(scratch)
     }
 
-    /// The copy becomes the index. The old index is kept for as long as the lock is held.
+    /// Makes the copy the index. The old index is kept for as long as the lock is held.
     pub(crate) fn replace(&self) -> Result<(), Stop> {
         copy(self.repository, &before(self.repository))?;
         self.become_index(&scratch(self.repository))
     }
 
-    /// The index is again what it was before it was replaced.
+    /// Puts the index back as it was before it was replaced.
     pub(crate) fn put_back(&self) -> Result<(), Stop> {
         self.become_index(&before(self.repository))
     }
@@ -104,7 +104,7 @@ pub(crate) fn set(git: &Git, index: &Path, commit: &str, paths: &[Vec<u8>]) -> R
     set_back(git, index, &of_these.collect::<Vec<_>>())
 }
 
-/// The copy is as old as the index: by its age git tells which files it must look into.
+/// Copies the index to `path`, with its age: by that git tells which files it must look into.
 pub(crate) fn copy(repository: &Repository, path: &Path) -> Result<(), Stop> {
     let index = repository.index();
     let copy = || {
@@ -138,7 +138,7 @@ pub(crate) fn forget_age(index: &Path) {
     truth::forget_since(index, SystemTime::UNIX_EPOCH + Duration::from_secs(1));
 }
 
-/// An index of our own.
+/// The path of an index of our own.
 pub(crate) fn scratch(repository: &Repository) -> PathBuf {
     turn::own(repository, "index")
 }

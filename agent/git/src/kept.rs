@@ -1,6 +1,6 @@
-//! Records that nobody could decide: both sides changed the same member, and neither is newer. The file has what is at
-//! the remote; what was here is kept in `FILE.mine` beside it, and under `refs/beadlock/kept/`, until a person edits the
-//! record or removes that file.
+//! Records that nobody could decide: both sides changed the same member, and neither is newer. The file has the value
+//! of the remote; the line that was here is kept in `FILE.mine` beside it, and under `refs/beadlock/kept/`, until a
+//! person edits the record or removes that file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,13 +24,13 @@ struct Kept {
     path: Vec<u8>,
     /// The line that was here.
     line: Vec<u8>,
-    /// What is the matter, as a sentence.
+    /// The conflict, as a sentence for a person.
     what: String,
-    /// The object that has all of what was here.
+    /// The id of the commit or blob that has the whole file as it was here.
     object: String,
 }
 
-/// A conflict that no record can be held back for: the whole file is left to a person.
+/// Whether no record can be held back for a conflict: then the whole file is left to a person.
 pub(crate) fn is_of_file(conflict: &Conflict) -> bool {
     conflict.id.is_none()
 }
@@ -46,7 +46,7 @@ pub(crate) fn keep(
     keep_in(repository, path, conflicts, ours, object)
 }
 
-/// Keeps what nobody could decide of a file that was merged.
+/// Keeps the records that nobody could decide in a file that was merged.
 pub(crate) fn keep_file(repository: &Repository, file: &MergedFile) -> Result<(), Stop> {
     let (conflicts, commit) = (&file.merged.conflicts, file.commit.clone());
     keep_in(
@@ -58,7 +58,7 @@ pub(crate) fn keep_file(repository: &Repository, file: &MergedFile) -> Result<()
     )
 }
 
-/// As [`keep`]; `object` is the commit or blob in which all of `ours` is.
+/// Keeps the records as [`keep`] does; `object` is the commit or blob in which all of `ours` is.
 fn keep_in(
     repository: &Repository,
     path: &Path,
@@ -117,7 +117,7 @@ fn keep_in(
     write(repository, &all)
 }
 
-/// The records that wait for a person; those whose file a person has removed are let go.
+/// Refuses while records wait for a person. Those whose `.mine` file a person has removed are let go.
 pub(crate) fn refuse(repository: &Repository) -> Result<(), Stop> {
     let all = read(repository);
     let is_there = |kept: &Kept| {

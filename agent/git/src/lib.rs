@@ -1,25 +1,25 @@
-//! One sync of one database through git, which never harms the repository (docs/design.md#the-git-action). The agent's
-//! `--action git`; siblings alone use it and pin it with `=`.
+//! One sync of one database through git, which never harms the repository (docs/design.md#the-git-action). It is the
+//! agent's `--action git`; siblings alone use it and pin it with `=`.
 //!
 //! A sync is a process of its own, this binary with a hidden first argument: so it keeps the gate and comes to its end
 //! also without the agent. It reports to the agent in [messages](SyncMessage). The `git` program does the work; what
 //! reads the repository, and knows why git cannot go on, is the crate [`beadlock_repository`].
 //!
 //! The agent keeps the [`history`] of a database's syncs. It starts none while a [snapshot](unchanged) proves that
-//! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`], and at its host
-//! ([`hosts`]). A database that talks to itself is slowed down ([`loops`]). What syncs leave is packed beside them
-//! ([`upkeep`]).
+//! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`], and at its
+//! host ([`hosts`]). A database that talks to itself is slowed down ([`loops`]). The loose objects of syncs are packed
+//! beside them ([`upkeep`]).
 //!
 //! Order ([`sync`]):
 //! 1. Where it is ([`Repository`]), who may change what git is led by there ([`owners`]), whether anything is in
 //!    [`progress`] or has its locks, and what a sync that was killed has left ([`stage`], [`open_files`]).
 //! 2. A database that bd keeps in [`dolt`]. What must not be tracked ([`names`]) or is hidden from git.
-//! 3. The [`commit`], with a [signature](signing) where the person's have one, without what is left out ([`LeftOut`]) or
-//!    [held] back. What a program wrote that did not know what had come in is merged first ([`versions`]).
+//! 3. The [`commit`], with a [signature](signing) where the person's have one, without what is left out ([`LeftOut`])
+//!    or [held] back. What a program wrote that did not know what had come in is merged first ([`versions`]).
 //! 4. Where it comes from and goes to ([`route`], [`place`]); [`push`], when the remote is where it was.
 //! 5. Else fetch ([`upstream`]), and [`pull`]: commits are made anew in the object store ([`replay`]), or the upstream
-//!    is merged ([`join`]); record files come together by `id` ([`merge`], [`records`], [`kept`]). What must not come in
-//!    is refused ([`arriving`], [`programs`]), and the working tree moves ([`travel`], [`stage`]). Then [`push`].
+//!    is merged ([`join`]); record files come together by `id` ([`merge`], [`records`], [`kept`]). What must not come
+//!    in is refused ([`arriving`], [`programs`]), and the working tree moves ([`travel`], [`stage`]). Then [`push`].
 //! 6. The proof that the bytes are at the place ([`truth`]).
 //!
 //! The [`index`] is changed as git changes it, by one sync at a time ([`turn`]). Obstacles are found before anything

@@ -21,13 +21,13 @@ use tokio::time::Instant;
 use beadlock_repository::message::{CommittedFiles, HookRun};
 use beadlock_repository::{GitReason, Hindrance, HindranceKind};
 
-/// What is written so long after a sync may still be an answer to it.
+/// How long after a sync a write may still be an answer to it.
 const ANSWER: Duration = Duration::from_secs(2);
-/// A file's time may lie so far from the clock's.
+/// How far a file's time may lie from the clock's.
 const TICK: Duration = Duration::from_millis(20);
-/// How many in a row are a loop.
+/// How many echoes in a row are a loop.
 const ROW: u32 = 3;
-/// How many in a row are suspected where nothing but a commit of ours went before, and for how long.
+/// How many echoes in a row are suspected where nothing but a commit of ours went before, and how long they must last.
 const LONG_ROW: (u32, Duration) = (30, Duration::from_secs(120));
 /// A tree that comes back so long after the last one that did is a toggle, and no loop.
 const RETURN: Duration = Duration::from_secs(120);
@@ -55,12 +55,12 @@ pub struct SyncTimes {
     pub ended: Instant,
 }
 
-/// What a sync has done besides its commit.
+/// The effects of a sync besides its commit.
 #[derive(Debug, Default)]
 pub(crate) struct SyncDone {
-    /// It has changed something here or at the remote.
+    /// Whether it has changed something here or at the remote.
     pub(crate) is_active: bool,
-    /// It has brought something here.
+    /// Whether it has pulled commits.
     pub(crate) has_pulled: bool,
     pub(crate) hooks: Vec<HookRun>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct LoopWatch {
     /// The last sync that has changed something here or at the remote.
     last: Option<(SyncTimes, SyncDone)>,
     echoes: u32,
-    /// When the first of them was committed.
+    /// When this row of echoes began.
     since: Option<Instant>,
     /// How many of the last echoes were written while a hook ran.
     of_hooks: u32,
@@ -88,9 +88,9 @@ pub(crate) struct LoopWatch {
     pace: LoopPace,
     /// Until when a loop that has made no commit may still go on.
     remembered: Option<Instant>,
-    /// Until when no program is suspected, and how often one was in vain.
+    /// Until when no program is suspected, and how often one was suspected in vain.
     pardon: (Option<Instant>, u32),
-    /// Until when nothing is committed after a large file, and what the state says meanwhile.
+    /// Until when nothing is committed after a large file, and the sentence for the state meanwhile.
     large: Option<(Instant, String)>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct LoopWatch {
 enum LoopPace {
     #[default]
     Free,
-    /// Whether the writer falls silent, and what the state says meanwhile.
+    /// Until when the sync waits for the writer to fall silent, and the sentence for the state meanwhile.
     Suspected(Instant, String),
     /// A loop, until when it waits, and its notice.
     Slowed { until: Instant, notice: String },
@@ -107,9 +107,9 @@ enum LoopPace {
 /// Why changes are not looked at yet.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Pause {
-    /// What the state says.
+    /// The hindrance for the state of the database.
     pub(crate) hindrance: Hindrance,
-    /// The remote is asked all the same.
+    /// Whether the remote is asked all the same.
     pub(crate) may_fetch: bool,
 }
 
@@ -128,7 +128,7 @@ impl Pause {
 }
 
 impl LoopWatch {
-    /// A sync has ended. Returns what the log is told.
+    /// Takes note of a sync that has ended. Returns the notice for the log.
     pub(crate) fn ended(
         &mut self,
         times: SyncTimes,
@@ -234,14 +234,14 @@ impl LoopWatch {
         self.have_run.iter().cloned().collect()
     }
 
-    /// The echoes in a row are as many as those of a loop.
+    /// Whether the echoes in a row are as many as those of a loop.
     fn is_suspect(&self, now: Instant) -> bool {
         let (row, time) = LONG_ROW;
         let has_lasted = |since: Instant| now.saturating_duration_since(since) >= time;
         self.answers >= ROW || self.echoes >= row && self.since.is_some_and(has_lasted)
     }
 
-    /// What is too old to count.
+    /// Sets back the counts that are too old: of trees that came back, and of a loop.
     fn forget_old(&mut self, now: Instant) {
         let is_old = |at: Instant, time: Duration| now.saturating_duration_since(at) > time;
         if self.returned.is_some_and(|at| is_old(at, RETURN)) {
@@ -259,7 +259,7 @@ impl LoopWatch {
         Duration::from_secs(1 << row).min(LONGEST)
     }
 
-    /// Every file was written between the begin of the last sync and a short time after its end.
+    /// Whether every file was written between the begin of the last sync and a short time after its end.
     fn is_echo(&self, files: &CommittedFiles) -> bool {
         let (Some((last, _)), Some((first, newest))) = (&self.last, files.written) else {
             return false;
@@ -287,7 +287,7 @@ impl LoopWatch {
         hooks
     }
 
-    /// The suspicion was wrong.
+    /// Ends a suspicion that was wrong: for some time no program is suspected.
     fn acquit(&mut self, now: Instant) {
         let (first, longest) = PARDON;
         let is_over = |until: Instant| now.saturating_duration_since(until) > longest;
@@ -329,7 +329,7 @@ impl LoopWatch {
         }
     }
 
-    /// Why changes wait.
+    /// Why changes wait at `now`; `None`: they do not wait.
     pub(crate) fn pause(&self, now: Instant) -> Option<Pause> {
         match &self.pace {
             LoopPace::Slowed { until, notice } if *until > now => {
@@ -645,7 +645,7 @@ mod tests {
         assert_eq!(played.notices.len(), 1);
     }
 
-    /// As a test does that measures how fast it is. A hook that writes nothing changes nothing.
+    /// The script is like a test that measures how fast a sync is. A hook that writes nothing changes nothing.
     #[test]
     fn a_script_that_waits_for_each_push_is_not_slowed_down() {
         for has_hook in [false, true] {

@@ -14,10 +14,10 @@ use beadlock_repository::TEXT_LIMIT;
 use beadlock_repository::tree::FileTree;
 use beadlock_repository::{Git, Repository, Stop, SyncMessage, as_path, nul_separated, say, turn};
 
-/// What is merged: the change from `parent` to `ours` goes onto `onto`.
+/// The sides of a merge: the change from `parent` to `ours` goes onto `onto`.
 pub(crate) struct Trees<'a> {
     pub(crate) parent: &'a str,
-    /// What is at the remote, and what of ours is on it already.
+    /// The commit at the remote, or the last one that was made anew on top of it.
     pub(crate) onto: &'a str,
     pub(crate) ours: &'a str,
 }
@@ -31,10 +31,10 @@ pub(crate) struct MergedTree {
 
 /// A record file that both sides changed.
 pub(crate) struct MergedFile {
-    /// From the top.
+    /// The path from the top of the working tree.
     pub(crate) path: Vec<u8>,
     pub(crate) merged: Merged,
-    /// As our side has it, and in which commit.
+    /// The text of the file on our side, which is that of `commit`.
     pub(crate) ours: Vec<u8>,
     pub(crate) commit: String,
 }
@@ -49,7 +49,7 @@ struct Staged {
 /// The stages of a path: the base, what is at the remote, and ours.
 type Stages = [Option<Staged>; 3];
 
-/// Merges. The inner error says what is in conflict.
+/// Merges the two sides. The inner error names the files that are in conflict.
 pub(crate) fn merge(
     repository: &Repository,
     trees: &Trees<'_>,
@@ -145,7 +145,7 @@ fn merge_file(
     })
 }
 
-/// As git merges a text, line by line; none where that is a conflict.
+/// Merges a text line by line, as git does; `None` where that is a conflict.
 fn merge_text(
     repository: &Repository,
     base: &[u8],
@@ -299,10 +299,10 @@ fn add_clean(
 /// How a record file that both sides changed is merged.
 enum Way {
     ByRecord,
-    /// By a driver that is not set up here: so by record.
+    /// Its driver is not set up here: it is merged by record.
     NotSetUp,
     Union,
-    /// By a driver of the person's, as a text, or not at all.
+    /// The person's own way: a driver, a merge as text, or no merge.
     OfThePerson,
 }
 
@@ -323,7 +323,7 @@ impl Way {
     }
 }
 
-/// The program of a command is there. What the shell makes of more than a name cannot be told.
+/// Whether the program of a command is there. A word that is more than a name counts as there: only a shell could tell.
 fn is_there(repository: &Repository, command: &str) -> bool {
     let word = command.split_ascii_whitespace().next().unwrap_or_default();
     let is_plain = word
@@ -399,7 +399,7 @@ fn attributes(git: &Git, paths: &BTreeSet<Vec<u8>>) -> Result<Vec<(Vec<u8>, Stri
     Ok(words.chunks_exact(3).map(answer).collect())
 }
 
-/// Attributes that leave record files open; those of the person come after it, and so before it in rank.
+/// Writes attributes that leave record files open. Those of the person come after them, and so before them in rank.
 fn write_attributes(repository: &Repository, path: &Path) -> Result<(), Stop> {
     let mut text = b"*.jsonl merge=binary\n".to_vec();
     if let Some(file) = global_attributes(repository)? {
@@ -428,7 +428,7 @@ fn global_attributes(repository: &Repository) -> Result<Option<std::path::PathBu
     })
 }
 
-/// merge-tree looks for attributes in the working tree alone.
+/// Copies the files of attributes: merge-tree looks for them in the working tree alone.
 fn copy_attributes(repository: &Repository, tree: &FileTree) -> Result<(), Stop> {
     for path in attributes_files(&repository.git, None)? {
         let path = as_path(&path);
@@ -453,7 +453,7 @@ fn has_drivers(repository: &Repository) -> Result<bool, Stop> {
     Ok(repository.settings()?.has_merge_drivers())
 }
 
-/// A driver may be named from the top of the working tree.
+/// Links the entries of the top into `tree`: a driver may be named from the top of the working tree.
 fn link_programs(repository: &Repository, tree: &Path) {
     let entries = fs::read_dir(&repository.git.dir).into_iter().flatten();
     for entry in entries.flatten() {
@@ -464,7 +464,7 @@ fn link_programs(repository: &Repository, tree: &Path) {
     }
 }
 
-/// A directory of our own, empty.
+/// Makes an empty directory of our own for a merge.
 fn scratch(repository: &Repository) -> Result<std::path::PathBuf, Stop> {
     let dir = turn::own(repository, "merge");
     let _ = fs::remove_dir_all(&dir);
@@ -472,7 +472,7 @@ fn scratch(repository: &Repository) -> Result<std::path::PathBuf, Stop> {
     Ok(dir)
 }
 
-/// The tree, with these files in it.
+/// Writes the tree with these entries in it, and returns its id.
 fn with_entries(
     repository: &Repository,
     tree: String,

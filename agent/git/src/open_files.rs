@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct OpenFile {
-    /// From the top.
+    /// The path from the top of the working tree.
     path: Vec<u8>,
     /// When it was replaced, in Unix seconds.
     since: u64,
@@ -45,14 +45,14 @@ struct OpenFile {
 pub(crate) enum Writers {
     None,
     Some,
-    /// Only a change would tell.
+    /// No lease can tell: only a change of the file would.
     Unsure,
 }
 
-/// What a file is whatever its name.
+/// Device and inode: they tell which file it is, whatever its name.
 pub(crate) type Inode = (u64, u64);
 
-/// Which file this is.
+/// The device and inode of an open file; `None` where the system does not tell.
 pub(crate) fn inode(file: &fs::File) -> Option<Inode> {
     let meta = file.metadata().ok()?;
     Some((meta.dev(), meta.ino()))
@@ -70,8 +70,8 @@ pub(crate) fn writers(file: &fs::File) -> Writers {
     }
 }
 
-/// Everybody who has this file open for writing writes at its end, whatever that is then: so its end can be added to in
-/// place. False where that cannot be told.
+/// Whether everybody who has this file open for writing writes at its end, whatever that is then: so text can be added
+/// to the end in place. False where that cannot be told.
 pub(crate) fn only_append(file: &fs::File) -> bool {
     let Ok(ours) = file.metadata() else {
         return false;
@@ -105,26 +105,26 @@ pub(crate) fn only_append(file: &fs::File) -> bool {
     appending > 0
 }
 
-/// How a descriptor was opened.
+/// The flags with which a descriptor was opened, by its file in `fdinfo`.
 fn flags(info: &Path) -> Option<i32> {
     let text = fs::read_to_string(info).ok()?;
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
     i32::from_str_radix(flags.trim(), 8).ok()
 }
 
-/// Somebody has this file open for writing and may not have written all of it yet: what it lacks of `base` may still
-/// come.
+/// Whether somebody has this file open for writing and may not have written all of it yet: the text that it lacks of
+/// `base` may still come.
 pub(crate) fn is_being_written(file: &fs::File, base: &[u8], text: &[u8]) -> bool {
     records::is_cut(base, text) && age(file) < REWRITE && writers(file) == Writers::Some
 }
 
-/// There are such files: each cycle looks at them.
+/// Whether there are such files: each cycle looks at them.
 pub(crate) fn are_there(repository: &Repository) -> bool {
     let is_there = |top: &PathBuf| fs::symlink_metadata(top).is_ok();
     tops(repository).iter().any(is_there)
 }
 
-/// Where they are: in the git directory; or in the database, where that is on another mount.
+/// The directories of such files: in the git directory, and in the database, where that is on another mount.
 fn tops(repository: &Repository) -> [PathBuf; 2] {
     [
         turn::notes(repository).join(OPEN),
@@ -132,8 +132,8 @@ fn tops(repository: &Repository) -> [PathBuf; 2] {
     ]
 }
 
-/// Keeps a file that was replaced, and to which somebody may still write. `aside` is the tree in which it is now; `merged`
-/// is what it had in it when that was merged in.
+/// Keeps a file that was replaced, and to which somebody may still write. `aside` is the tree in which it is now;
+/// `merged` is the text that it had when that was merged in.
 pub(crate) fn keep(
     repository: &Repository,
     aside: &FileTree,
@@ -238,7 +238,7 @@ fn look_at(turn: &beadlock_repository::SyncTurn<'_>, dir: &Path) -> Result<bool,
     Ok(is_merged)
 }
 
-/// What is in the file, with what its writer did not know.
+/// The text of the file, with the records that its writer did not know of.
 fn whole(repository: &Repository, path: &[u8], here: Vec<u8>) -> Result<Vec<u8>, Stop> {
     let commit = repository.head()?.commit;
     let Some(head) = records::text_of(&repository.git, &commit, as_path(path))? else {

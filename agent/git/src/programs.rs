@@ -103,8 +103,8 @@ pub(crate) fn refuse(
     Err(stop.next(command))
 }
 
-/// The command that takes these files of the upstream into a commit, beside commits of one's own. A rebase by hand would
-/// have conflicts in the records, which the next sync merges.
+/// The command that takes these files of the upstream into a commit, beside commits of one's own. A rebase by hand
+/// would have conflicts in the records, which the next sync merges.
 fn taken<'a>(name: &str, top: impl Fn() -> Part<'a>, paths: &[&[u8]]) -> String {
     let source = format!("--source={name}");
     let message = format!("Take programs of {name}");
@@ -117,7 +117,7 @@ fn taken<'a>(name: &str, top: impl Fn() -> Part<'a>, paths: &[&[u8]]) -> String 
     .join(" && ")
 }
 
-/// What a file is for git here.
+/// The role of a guarded file: git runs it, or it decides what git or a hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Program,
@@ -148,9 +148,9 @@ struct Guarded {
     top: PathBuf,
     /// The database, from the top.
     prefix: PathBuf,
-    /// From the top, in lower case: a file, or a directory with all below it.
+    /// Paths from the top, in lower case: of a file, or of a directory with all below it.
     paths: BTreeMap<PathBuf, Why>,
-    /// The same: directories before a `..`. A link in their place would lead elsewhere.
+    /// Paths of directories before a `..`, in the same form. A link in their place would lead elsewhere.
     crossed: BTreeMap<PathBuf, Why>,
     /// The programs for hooks that are called by a hook here.
     called: Vec<(&'static HookProgram, Why)>,
@@ -159,11 +159,11 @@ struct Guarded {
 /// A program that hooks call, and the files by which it decides what it runs.
 #[derive(Debug)]
 struct HookProgram {
-    /// In the text of a hook that calls it.
+    /// Its name, as it stands in the text of a hook that calls it.
     name: &'static str,
-    /// How paths begin, from the top.
+    /// How the paths of its files begin, from the top.
     at_top: &'static [&'static str],
-    /// How names begin, in any directory.
+    /// How the names of its files begin, in any directory.
     anywhere: &'static [&'static str],
     /// Members of a `package.json`, in any directory.
     members: &'static [&'static str],
@@ -301,7 +301,7 @@ impl Guarded {
         }
     }
 
-    /// A directory of hooks: each hook with its links, and where it is in the working tree all of it.
+    /// Guards a directory of hooks: each hook with its links, and the whole directory where it is in the working tree.
     fn add_hooks(&mut self, dir: &Path, setting: &str) {
         let mut dirs = vec![dir.to_owned()];
         // The scripts of husky are one above.
@@ -428,7 +428,7 @@ impl Guarded {
         }
     }
 
-    /// A word of a command, as the paths that it may stand for.
+    /// Guards the paths that a word of a command may stand for.
     fn add_word(&mut self, word: &str, source: &str) {
         let value = word.split_once('=').map(|(_, value)| value);
         // `-C./tools`
@@ -451,7 +451,7 @@ impl Guarded {
         }
     }
 
-    /// The program of this name, where it is looked for.
+    /// Guards the program of this name, where it is looked for.
     fn add_program(&mut self, name: &str, source: &str) {
         let found = search_path()
             .map(|dir| dir.join(name))
@@ -461,7 +461,7 @@ impl Guarded {
         }
     }
 
-    /// The programs that variables name, and where programs are looked for.
+    /// Guards the programs that variables name, and the places where programs are looked for.
     #[expect(
         clippy::disallowed_methods,
         reason = "git finds its programs by these variables"
@@ -485,7 +485,7 @@ impl Guarded {
         }
     }
 
-    /// Why a pull must not change this path, from the top.
+    /// Why a pull must not change this path, from the top; `None` where it may.
     fn why(&self, path: &Path) -> Option<&Why> {
         let path = folded(path);
         let above = path.ancestors().find_map(|above| self.paths.get(above));
@@ -506,7 +506,7 @@ impl Guarded {
         named.or_else(|| read().map(|(_, why)| why))
     }
 
-    /// The same of a `package.json`, in which another member may change.
+    /// Why a pull must not change a member of this `package.json`; `None` where only other members change.
     fn package(
         &self,
         repository: &Repository,
@@ -540,7 +540,7 @@ impl Guarded {
     }
 }
 
-/// The files of settings of ssh and gpg, which git runs: also there are commands in them.
+/// The files of settings of ssh and gpg, which git runs: there are commands in these, too.
 #[expect(
     clippy::disallowed_methods,
     reason = "gpg finds its settings by these variables"
@@ -578,10 +578,10 @@ fn configured(text: &str) -> Vec<&str> {
     files
 }
 
-/// What may stand around a word in a shell.
+/// The characters that may stand around a word in the text of a shell.
 const AROUND: [char; 5] = ['"', '\'', '(', ')', ';'];
 
-/// Where programs are looked for.
+/// The directories in which programs are looked for: those of `PATH`.
 #[expect(
     clippy::disallowed_methods,
     reason = "git finds its programs by this variable"
@@ -667,7 +667,7 @@ fn is_command(key: &str, value: &str) -> bool {
 #[derive(Debug, Default)]
 struct Words {
     all: BTreeSet<String>,
-    /// Those that stand where a program does: without a slash they are looked for elsewhere.
+    /// The words that stand where a program does: without a slash they are looked for elsewhere.
     first: BTreeSet<String>,
 }
 

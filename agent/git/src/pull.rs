@@ -17,15 +17,14 @@ use beadlock_repository::{
     Upstream, as_path, counted, hooks, progress, say, short,
 };
 
-/// What a pull has come to.
+/// The branch after a pull.
 pub(crate) struct Pulled {
     pub(crate) head: BranchHead,
-    /// Somebody has written to a record file meanwhile: that is merged in, and in no commit yet.
+    /// Whether somebody has written to a record file meanwhile: that is merged in, and in no commit yet.
     pub(crate) is_to_be_committed: bool,
 }
 
-/// Puts the branch on top of the upstream's commit. `sources` are what is pulled: the commits that
-/// the remotes have.
+/// Puts the branch on top of the upstream's commit. `sources` are the commits to pull: those that the remotes have.
 pub(crate) fn pull(
     turn: &SyncTurn<'_>,
     upstream: &Upstream,
@@ -140,7 +139,7 @@ fn failed(reason: GitReason, why: impl Display) -> Stop {
     Stop::notice(Event::NotPulling, HindranceKind::Failed, reason, why)
 }
 
-/// A commit ahead that a rebase would spoil: a merge, or one with a signature. A person merges instead.
+/// The refusal for a commit ahead that a rebase would spoil: a merge, or one with a signature. A person merges instead.
 pub(crate) fn left_to_a_merge(repository: &Repository, reason: GitReason, why: &str) -> Stop {
     let top = Part::Path(&repository.git.dir);
     // Whatever pull.rebase and pull.ff are.
@@ -148,8 +147,8 @@ pub(crate) fn left_to_a_merge(repository: &Repository, reason: GitReason, why: &
     not_pulling(reason, why).next(to_type(command, &[top.clone(), top]))
 }
 
-/// Files that git does not track lie where a pull would put others; `blocking` are the files or directories in the
-/// way.
+/// The refusal for files that git does not track and that lie where a pull would put others; `blocking` are the files
+/// or directories in the way.
 pub(crate) fn in_the_way(
     repository: &Repository,
     hindered: &[impl AsRef<[u8]>],
@@ -300,7 +299,7 @@ pub(crate) fn refuse_rewritten(
     }
 }
 
-/// There is no commit that both have, as far as is known here.
+/// The refusal where the branch and its upstream have no commit in common, as far as is known here.
 fn unrelated(repository: &Repository, upstream: &Upstream, head: &BranchHead) -> Stop {
     let (top, name) = (Part::Path(&repository.git.dir), upstream.name());
     let branch = escaped(&head.branch);

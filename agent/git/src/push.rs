@@ -1,4 +1,4 @@
-//! What is ahead goes to the place, when all of it is ours to push.
+//! Pushes the commits ahead to the place, when all of them are ours to push.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,13 +15,13 @@ use beadlock_repository::{
 };
 
 pub(crate) enum Pushed {
-    /// The place has it all.
+    /// The place has all commits of the branch.
     Done,
     /// Somebody else has pushed meanwhile, as far as the remote's words say.
     Rejected(String),
-    /// The remote or a hook does not want it, and what git has said.
+    /// The remote or a hook has refused the push, or it could not be signed; with the output of git.
     Refused(Stop, GitOutput),
-    /// It could not be pushed, and what git has said.
+    /// The push has failed for another cause; with the output of git.
     Failed(Stop, GitOutput),
 }
 
@@ -30,7 +30,7 @@ const WORDS: usize = 400;
 /// How much is shown of a commit's subject, in characters.
 const SUBJECT: usize = 60;
 
-/// Pushes, from a branch that is not behind. Returns how it went, and what git was told to push to.
+/// Pushes, from a branch that is not behind. Returns how it went.
 pub(crate) fn push(
     repository: &Repository,
     network: &Git,
@@ -120,7 +120,7 @@ fn note<'a>(
     Ok(())
 }
 
-/// As `git push` does with `push.autoSetupRemote`.
+/// Sets the upstream of the branch, as `git push` does with `push.autoSetupRemote`.
 fn set_upstream(repository: &Repository, branch: &str, route: &Route) -> Result<(), Stop> {
     let (git, first) = (&repository.git, route.first());
     if !first.is_own() {
@@ -386,7 +386,7 @@ fn foreign(repository: &Repository, range: &[String]) -> Result<Option<(String, 
     Ok(first.map(|first| (first, count)))
 }
 
-/// What a remote says whose branch has moved while it took the commits in. It says the same when it cannot write.
+/// Whether a remote says that its branch has moved while it took the commits in. It says the same when it cannot write.
 fn is_race(why: &str) -> bool {
     [
         "failed to update ref",

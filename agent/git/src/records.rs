@@ -12,13 +12,13 @@ use beadlock_records::{
 use crate::{Event, kept};
 use beadlock_repository::{Git, GitReason, Repository, Stop, SyncMessage, as_path, say};
 
-/// What the two sides of a merge are called in a line.
+/// The names of the two sides of a merge for a line.
 pub(crate) const SIDES: SideNames<'_> = SideNames {
     ours: "here",
     theirs: "at the remote",
 };
 
-/// By its name: a file of records, a line each.
+/// Whether a file has records, a line each, by its name.
 pub(crate) fn is_record_file(path: &[u8]) -> bool {
     as_path(path)
         .extension()
@@ -78,8 +78,8 @@ pub(crate) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Merged, S
         .map_err(|error| Stop::failed(GitReason::Conflict, error.to_string()))
 }
 
-/// What somebody has written to a record file while it was replaced: `here` and `late` are both made of `base`. What
-/// cannot be decided stays as it is `here`, and the other value is kept beside the file. Lines that are no JSON are
+/// Merges the text that somebody has written to a record file while it was replaced: `here` and `late` are both made of
+/// `base`. A conflict stays as it is `here`, and the other value is kept beside the file. Lines that are no JSON are
 /// added as they are: whether they are committed is decided later.
 pub(crate) fn late(
     repository: &Repository,
@@ -141,7 +141,7 @@ pub(crate) fn split_torn(text: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// `text` lacks records that `base` has, or ends in the middle of a line that `base` does not have so.
+/// Whether `text` lacks records that `base` has, or ends in the middle of a line that `base` does not have so.
 pub(crate) fn is_cut(base: &[u8], text: &[u8]) -> bool {
     let torn = split_torn(text).1;
     !torn.is_empty() && torn != split_torn(base).1
@@ -159,7 +159,7 @@ pub(crate) fn added(base: &[u8], now: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Which of these texts has the fewest differences from another: that is made of it. The first of equals.
+/// The one of these texts with the fewest differences from `of`, the first of equals: `of` is made of it.
 pub(crate) fn nearer<'a>(texts: &[&'a [u8]], of: &[u8]) -> &'a [u8] {
     let of = RecordFile::read(of);
     let distance = |text: &&&[u8]| differing(&RecordFile::read(text), &of);

@@ -21,7 +21,7 @@ pub(crate) struct Commit {
     /// The time in the committer's line, with the space before it: ` 1767225600 +0100`.
     pub(crate) committed: Vec<u8>,
     is_signed: bool,
-    /// With the empty line before it.
+    /// The message, with the empty line before it.
     pub(crate) message: Vec<u8>,
 }
 
@@ -229,7 +229,8 @@ impl Commit {
         }
     }
 
-    /// Made by a sync of this agent, or of another one. Signed ones are, where they are signed anew.
+    /// Whether a sync has made the commit, of this agent or another one. A signed commit counts where it is signed
+    /// anew.
     fn is_ours(&self, are_signed: bool) -> bool {
         (are_signed || !self.is_signed)
             && self

@@ -1,6 +1,6 @@
-//! Where the commits of a branch come from, and where they go to: its upstream and its place ([`place`](beadlock_repository::place)).
-//! Mostly they are the same branch of the same remote. In a fork, or on a feature branch, they are not: then both are
-//! fetched, and both are taken in.
+//! The sources of a branch's commits, and where they go to: its upstream and its place
+//! ([`place`](beadlock_repository::place)). Mostly they are the same branch of the same remote. In a fork, or on a
+//! feature branch, they are not: then both are fetched, and both are taken in.
 
 use beadlock_core::facts;
 
@@ -11,13 +11,13 @@ use beadlock_repository::{
     BranchHead, Distance, Git, GitSettings, Repository, Stop, Unpushed, Upstream,
 };
 
-/// What a branch follows and where it is pushed to.
+/// The upstream of a branch, and the place that it is pushed to.
 pub(crate) struct Route {
     /// The upstream comes first, where there is one. Then the place at each URL of a push, unless it is the upstream.
     sources: Vec<Source>,
     /// Where `git push` would push, or why it would not.
     pub(crate) place: Result<Place, NoPlace>,
-    /// A push to the place moves the copy of the upstream, which is at another URL.
+    /// Whether a push to the place moves the copy of the upstream, which is at another URL.
     misleads: bool,
 }
 
@@ -30,21 +30,22 @@ struct Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tips {
     commits: Vec<Option<String>>,
-    /// The place has no such branch, and never had one, as far as is known here. The remote that it will be made at.
+    /// The remote at which the branch will be made. The place has no such branch, and never had one, as far as is known
+    /// here.
     new_at: Option<String>,
 }
 
-/// What a fetch has found.
+/// Result of a fetch from the upstream and the place.
 pub(crate) struct Fetched {
     pub(crate) tips: Tips,
-    /// The place could not be asked.
+    /// Why the place could not be asked; `None` without such a failure.
     pub(crate) missing: Option<Stop>,
-    /// The place has answered, at one of its URLs at least.
+    /// Whether the place has answered, at one of its URLs at least.
     pub(crate) has_place: bool,
 }
 
 impl Fetched {
-    /// Nothing was fetched.
+    /// The result without a fetch: the commits as the copies here have them.
     pub(crate) fn known(tips: &Tips) -> Self {
         Self {
             tips: tips.clone(),
@@ -59,12 +60,13 @@ impl Tips {
         self.commits.iter().all(Option::is_some)
     }
 
-    /// The place has lost the branch.
+    /// Whether the place has lost the branch.
     pub(crate) fn is_deleted(&self, distance: &Distance) -> bool {
         distance.places.contains(&None) && self.new_at.is_none()
     }
 
-    /// What the remotes have, as the end of a range. Where the branch is new at its remote, all that is there.
+    /// Arguments that take the remotes' commits out of a range. Where the branch is new at its remote, all branches
+    /// there count.
     pub(crate) fn without(&self) -> Vec<String> {
         let tips = self.commits.iter().flatten();
         let mut all: Vec<_> = tips.map(|tip| format!("^{tip}")).collect();
@@ -128,12 +130,12 @@ impl Route {
         &self.sources[0].at
     }
 
-    /// The branch follows another branch than the place.
+    /// Whether the branch follows another branch than the place.
     pub(crate) fn follows_another(&self) -> bool {
         self.sources.first().is_some_and(|first| !first.is_place)
     }
 
-    /// Besides [`Self::first`].
+    /// The sources besides [`Self::first`].
     pub(crate) fn others(&self) -> impl Iterator<Item = &Upstream> {
         self.sources.iter().skip(1).map(|source| &source.at)
     }
@@ -150,7 +152,7 @@ impl Route {
         names.join(" and ")
     }
 
-    /// What the copies here say.
+    /// The commit of each source, as its copy here has it.
     pub(crate) fn known(&self, repository: &Repository) -> Result<Tips, Stop> {
         let tips = self.sources.iter();
         let tips = tips.map(|source| repository.commit_of(&source.at.tracking));
@@ -197,7 +199,8 @@ impl Route {
         })
     }
 
-    /// How far the branch is from them. `parent`: its last commit is one that this very sync has made, on that one.
+    /// How far the branch is from its sources. `parent`: its last commit is one that this very sync has made, on that
+    /// one.
     pub(crate) fn distance(
         &self,
         git: &Git,
@@ -299,8 +302,8 @@ impl Route {
     }
 }
 
-/// What waits to be pushed, to the place that has least. Where the branch is new there, what its remote has does not
-/// count.
+/// The commits that wait to be pushed, to the place that has least. Where the branch is new there, the commits that its
+/// remote has do not count.
 fn unpushed(
     git: &Git,
     commit: &str,
@@ -340,7 +343,7 @@ fn behind(git: &Git, commit: &str, tips: &Tips, parent: Option<&str>) -> Result<
     Ok(count.parse().unwrap_or(u64::MAX))
 }
 
-/// What only the right side of a range has, and how many commits only the left side has.
+/// The commits that only the right side of a range has, and how many only the left side has.
 fn both(git: &Git, range: &[&str]) -> Result<(Unpushed, u64), Stop> {
     let call = git.call([&["rev-list", "--timestamp", "--left-right"], range].concat());
     Ok(both_sides(&call.done()?.stdout))

@@ -132,9 +132,10 @@ pub(crate) fn sign(
     Ok(signed.remove(to).unwrap_or_else(|| to.to_owned()))
 }
 
-/// What keeps the programs that sign from asking.
+/// Arguments and variables for git with which the programs that sign ask nobody.
 pub(crate) struct Quiet {
-    /// Stands for gpg, and never opens a dialog. `None` for a program of the person's, of which nothing is known.
+    /// The script that stands for gpg, and never opens a dialog. `None` for a program of the person's, of which nothing
+    /// is known.
     program: Option<PathBuf>,
 }
 
@@ -151,7 +152,7 @@ impl Quiet {
         Ok(Self { program })
     }
 
-    /// Goes before git's subcommand.
+    /// The arguments before git's subcommand that name the script; empty without one.
     pub(crate) fn settings(&self) -> Vec<OsString> {
         let Some(program) = &self.program else {
             return Vec::new();
@@ -161,7 +162,7 @@ impl Quiet {
         vec!["-c".into(), setting]
     }
 
-    /// ssh-keygen asks at the terminal that it finds, unless it has a dialog: this one knows nothing.
+    /// Gives ssh-keygen a dialog that knows nothing. Without a dialog it asks at the terminal that it finds.
     pub(crate) fn in_environment(call: GitCall) -> GitCall {
         let [dialog, is_forced] = ["SSH_ASKPASS", "SSH_ASKPASS_REQUIRE"].map(OsString::from);
         call.variables(&[(dialog, "false".into()), (is_forced, "force".into())])
@@ -211,7 +212,8 @@ pub(crate) fn refused_push(repository: &Repository, answer: &GitOutput) -> Stop 
     refused(repository, answer, by_hand)
 }
 
-/// git has not signed: why, and what to type. `by_hand` is what the sync was about; there a program may ask.
+/// The refusal where git has not signed: why, and what to type. `by_hand` is the command of the sync; typed by hand, a
+/// program may ask.
 fn refused(repository: &Repository, answer: &GitOutput, by_hand: String) -> Stop {
     let words = match answer.timed_out {
         true => "it took too long".to_owned(),
@@ -266,7 +268,7 @@ fn words(said: &str) -> String {
         .collect()
 }
 
-/// What makes a key usable, where that can be told.
+/// The command that makes a key usable; `None` where that cannot be told.
 fn advice(repository: &Repository) -> Option<String> {
     let settings = repository.settings().ok()?;
     let key = settings.get("user.signingkey");
@@ -300,7 +302,7 @@ fn advice(repository: &Repository) -> Option<String> {
     }
 }
 
-/// The key itself, and not a file of it.
+/// Whether the setting is the key itself, and not a file of it.
 fn is_literal(key: &str) -> bool {
     key.starts_with("key::") || key.starts_with("ssh-") || key.starts_with("ecdsa-")
 }
@@ -317,14 +319,14 @@ fn a_key_of_ssh() -> Option<PathBuf> {
 
 /// The secret keys of this user, as gpg lists them.
 struct SecretKeys {
-    /// Fingerprints.
+    /// Their fingerprints.
     all: Vec<String>,
     /// All that gpg says of them.
     listed: String,
 }
 
 impl SecretKeys {
-    /// A key is named by a part of its fingerprint, or of its owner.
+    /// Whether one of the keys has this name: a part of its fingerprint, or of its owner.
     fn has(&self, key: &str) -> bool {
         let key = key.trim_end_matches('!');
         let key = key.strip_prefix("0x").unwrap_or(key).to_lowercase();

@@ -53,15 +53,16 @@ pub(crate) enum Source {
 /// A file that moves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Moving {
-    /// From the top.
+    /// The path from the top of the working tree.
     pub(crate) path: Vec<u8>,
-    /// What was in the working tree, as far as it is in the old commit. `None` where nothing was, or something else.
+    /// The content in the working tree before the move, where the old commit has it. `None` where nothing was there, or
+    /// something else.
     pub(crate) old: Option<Content>,
-    /// What is to be there; `None` for a file that goes.
+    /// The content after the move; `None` for a file that goes.
     pub(crate) new: Option<Content>,
     pub(crate) old_text: Source,
     pub(crate) new_text: Source,
-    /// It is a record file of a database: what is written meanwhile can be merged in.
+    /// Whether it is a record file of a database: text that is written meanwhile can be merged in.
     pub(crate) is_record_file: bool,
 }
 
@@ -131,7 +132,7 @@ impl Aside {
         self.merged().iter().any(has)
     }
 
-    /// What is in the results of merges, and was swapped out for them.
+    /// The texts of a file in the results of merges, and those that were swapped out for them.
     fn texts(&self, path: &Path) -> Vec<Vec<u8>> {
         let read = |tree: &FileTree| tree.read(path).ok().flatten();
         self.merged().iter().filter_map(read).collect()
@@ -151,20 +152,20 @@ pub(crate) struct Stage<'a> {
     ends_at: RefCell<String>,
     /// Files aside that nobody had open for writing when they were there already: nobody writes to them any more.
     closed: RefCell<BTreeSet<Inode>>,
-    /// What was read in files aside, and is merged in.
+    /// The texts that were read from files aside, and are merged in.
     taken: RefCell<BTreeMap<Inode, Vec<u8>>>,
     /// Files that a program was about to write anew when it was looked at last.
     unwritten: RefCell<BTreeSet<Vec<u8>>>,
 }
 
-/// Somebody has the turn, or was killed in it, or has left something to be looked at.
+/// Whether somebody has the turn, or was killed in it, or has left something to be looked at.
 pub(crate) fn anything_is_left(repository: &Repository) -> bool {
     fs::symlink_metadata(turn::path(repository)).is_ok()
         || is_left(repository)
         || open_files::are_there(repository)
 }
 
-/// A stage is there: a sync was killed, or is at work.
+/// Whether a stage is there: a sync was killed, or is at work.
 pub(crate) fn is_left(repository: &Repository) -> bool {
     fs::symlink_metadata(repository.git_dir.join(IN_GIT)).is_ok()
 }
@@ -259,7 +260,7 @@ impl<'a> Stage<'a> {
         &self.files
     }
 
-    /// A record file of a database, this one or another.
+    /// Whether the path is a record file of a database, this one or another.
     pub(crate) fn is_of_records(&self, path: &[u8]) -> bool {
         records::is_record_file(path) && self.repository.has_anywhere(path)
     }
@@ -276,7 +277,7 @@ impl<'a> Stage<'a> {
             .collect()
     }
 
-    /// Where files for this path are aside. `None`: on another mount than any.
+    /// The directories for files aside on the mount of this path; `None` where it is on another mount than they are.
     fn aside(&self, path: &Path) -> Option<&Aside> {
         let mount = self.files.mount_of(path).ok()?;
         self.asides.iter().find(|aside| aside.mount == mount)
@@ -296,7 +297,7 @@ impl<'a> Stage<'a> {
         Stop::not_pulling(GitReason::InTheWay, why)
     }
 
-    /// Notes what is about to move. From here on the stage is seen to after a kill.
+    /// Writes the plan: the files that are about to move. From here on, the next sync finishes the stage after a kill.
     pub(crate) fn note(&mut self, files: Vec<Moving>) -> Result<(), Stop> {
         self.plan.files = files;
         let dir = self.asides[0].dir.clone();
@@ -309,7 +310,7 @@ impl<'a> Stage<'a> {
             .map_err(failed)
     }
 
-    /// An exchange does not write out the new file as a plain rename does.
+    /// Writes out the new files: an exchange does not do so, as a plain rename does.
     fn sync_files(&self) -> io::Result<()> {
         const FEW: usize = 32;
         for aside in &self.asides {
@@ -325,7 +326,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// What was exchanged survives a power cut.
+    /// Writes out the directories of the moved files, so that the move survives a power cut.
     pub(crate) fn sync_tree(&self) -> Result<(), Stop> {
         let mut dirs: Vec<_> = self
             .plan
@@ -455,7 +456,7 @@ impl<'a> Stage<'a> {
         Ok(Stepped::Merged)
     }
 
-    /// What a sync has put into a record file, and no commit has yet.
+    /// The text that a sync has put into a record file, and that no commit has yet; `None` without one.
     fn latest(&self, moving: &Moving) -> Result<Option<Vec<u8>>, Stop> {
         let Plan { from, to, .. } = &self.plan;
         if !moving.is_record_file || from == to {
@@ -481,8 +482,8 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// What somebody has written to a file that is replaced, made of `base`. For a program that is about to write
-    /// all of it anew this waits a little; then nothing counts as written yet, and the file is kept.
+    /// The text that somebody has written to a file that is replaced, made of `base`. For a program that is about to
+    /// write all of it anew this waits a little; then nothing counts as written yet, and the file is kept.
     fn late_text(&self, moving: &Moving, tree: &FileTree, base: &[u8]) -> Result<Vec<u8>, Stop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
@@ -560,7 +561,7 @@ impl<'a> Stage<'a> {
         Ok(merged)
     }
 
-    /// A program has written this, and goes on from there, whatever was made of it.
+    /// Notes a text that a program has written, and what was made of it: the program goes on from its own text.
     fn note_late(&self, moving: &Moving, late: &[u8], merged: &[u8]) -> Result<(), Stop> {
         let (repository, on) = (self.repository, self.ends_at.borrow());
         let head = records::text_of(&repository.git, &on, moving.path())?.unwrap_or_default();
@@ -606,13 +607,13 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Every file is again what it was before the move, with what was written since.
+    /// Puts every file back as it was before the move, with the text that was written since.
     pub(crate) fn take_back(&self) -> Result<(), Stop> {
         self.ends(&self.plan.from);
         self.take_back_of(|_| true)
     }
 
-    /// The branch is at another commit when this has ended, not where it was to go.
+    /// Notes the commit at which the branch is when this has ended: it need not be the planned one.
     fn ends(&self, at: &str) {
         if self.plan.to != at {
             versions::not_moved(self.repository, &self.plan.to);
@@ -620,7 +621,7 @@ impl<'a> Stage<'a> {
         self.ends_at.replace(at.to_owned());
     }
 
-    /// The same for some of the files.
+    /// Puts the wanted files back as they were before the move, with the text that was written since.
     fn take_back_of(&self, is_wanted: impl Fn(&Moving) -> bool) -> Result<(), Stop> {
         // The last comes first: it may have the place of a directory in which an earlier one was.
         let files = self.plan.files.iter().rev();
@@ -702,7 +703,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// A file that was taken away has its place again, together with what has come there meanwhile.
+    /// Puts a file that was taken away back in its place, together with the text that has come there meanwhile.
     fn put_back(&self, moving: &Moving, aside: &Aside) -> Result<(), Stop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
@@ -759,7 +760,7 @@ impl<'a> Stage<'a> {
         Ok(all)
     }
 
-    /// The move stands. What was written to files that it has replaced is merged in.
+    /// Lets the move stand, and merges in the text that was written to files which it has replaced.
     pub(crate) fn gather(&self) -> Result<(), Stop> {
         self.gather_of(|_| true)
     }
@@ -807,7 +808,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The files aside go, but for those to which somebody may still write.
+    /// Removes the files aside, but for those to which somebody may still write.
     pub(crate) fn end(self) -> Result<(), Stop> {
         for moving in self
             .plan
@@ -860,7 +861,7 @@ impl<'a> Stage<'a> {
         open_files::keep(self.repository, tree, moving, &merged)
     }
 
-    /// Without the plan the rest means nothing.
+    /// Removes the files aside, and the plan first: without it the rest means nothing.
     fn remove(&self) -> Result<(), Stop> {
         beadlock_repository::remove(&self.asides[0].dir.join(PLAN));
         for aside in &self.asides {
@@ -1019,13 +1020,13 @@ pub(crate) fn bring_in(
     stage.end()
 }
 
-/// What has come of a step.
+/// Result of one step of the move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stepped {
     Done,
-    /// Somebody has written meanwhile, and that was merged in.
+    /// Somebody has written to the file meanwhile, and the text was merged in.
     Merged,
-    /// Somebody has written meanwhile, and it was left as it is.
+    /// Somebody has written to the file meanwhile, and it was left as it is.
     InTheWay,
 }
 
@@ -1050,8 +1051,8 @@ pub(crate) fn begin(repository: &Repository) -> Result<SyncTurn<'_>, Stop> {
     Ok(turn)
 }
 
-/// What a sync that was killed has left: where the last commit has a file as it was before the move, it goes back; else
-/// the move stands.
+/// Finishes the stage of a sync that was killed: where the last commit has a file as it was before the move, it goes
+/// back; else the move stands.
 fn recover(turn: &SyncTurn<'_>, stage: Stage<'_>) -> Result<(), Stop> {
     let repository = turn.repository;
     let (git, way, head) = (&repository.git, stage.way(), repository.head()?);

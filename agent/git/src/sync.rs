@@ -18,16 +18,16 @@ use beadlock_repository::{
 /// How often a sync waits for that of another database of its repository.
 const NEIGHBOURS: usize = 3;
 
-/// What a sync has found out so far.
+/// The findings of a sync so far: its report, and what the agent is told beside it.
 #[derive(Debug, Default)]
 struct Findings {
     report: SyncReport,
     is_measured: bool,
     head: Option<BranchHead>,
     upstream: Option<KnownUpstream>,
-    /// The one commit that was made, after its parent.
+    /// The parent of the one commit that this sync has made, and that commit.
     sole: Option<(String, String)>,
-    /// A pull has merged in what somebody wrote meanwhile: it is to be committed.
+    /// Whether a pull has merged in what somebody wrote meanwhile: it is to be committed.
     is_to_be_committed: bool,
 }
 
@@ -225,7 +225,7 @@ fn refuse_nowhere(repository: &Repository, route: &Route, branch: &str) -> Resul
     }
 }
 
-/// What is here is at each place, byte for byte.
+/// Proves that the files here are at each place, byte for byte.
 fn prove(repository: &Repository, route: &Route, seen: &CommitSeen) -> Result<(), Stop> {
     let mut proved = Vec::new();
     for place in route.places() {

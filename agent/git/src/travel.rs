@@ -17,13 +17,13 @@ use beadlock_repository::{GitOutput, GitReason, Repository, Stop, SyncTurn, as_p
 /// The commits that a branch, and for a pull its index and its working tree, move between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Move {
-    /// Without `refs/heads/`.
+    /// The name of the branch, without `refs/heads/`.
     pub(crate) branch: String,
     pub(crate) from: String,
     pub(crate) to: String,
 }
 
-/// The branch moves, unless it is no longer where it was.
+/// Moves the branch, unless it is no longer where it was.
 pub(crate) fn move_branch(repository: &Repository, way: &Move, why: &str) -> Result<(), Stop> {
     let branch = format!("refs/heads/{}", way.branch);
     let moved = repository
@@ -273,7 +273,7 @@ fn link_around(top: &Path, aside: &Path, dir: &Path, coming: &BTreeSet<&Path>) -
     Ok(())
 }
 
-/// A file's part of the plan. `there` is what is in its place.
+/// A file's part of the plan. `there` is the content in its place.
 fn moving(
     stage: &Stage<'_>,
     way: &Move,
@@ -341,10 +341,11 @@ fn refuse_unmergeable(
     Err(Stop::not_pulling(GitReason::InTheWay, why))
 }
 
-/// The paths that go.
+/// The paths of files that go in this move.
 type Going = BTreeSet<Vec<u8>>;
 
-/// What is in the place of a file, or of a directory above it, is in no commit and cannot be merged: its path.
+/// The path of a file that is in the way: in the place of a file of the move or of a directory above it, in no commit,
+/// and not to be merged. `None` where nothing is.
 fn is_in_the_way(
     (repository, stage): (&Repository, &Stage<'_>),
     moving: &Moving,
@@ -375,7 +376,7 @@ fn is_in_the_way(
     is_hindered.then(|| path.to_owned())
 }
 
-/// git ignores this path where it is not tracked.
+/// Whether git ignores this path where it is not tracked.
 fn is_ignored(repository: &Repository, path: &[u8]) -> bool {
     let args = ["check-ignore", "--no-index", "-z", "--stdin"];
     let asked = repository.git.call(args).stdin([path, b"\0"].concat());
@@ -396,7 +397,7 @@ fn blocked_above<'a>(files: &FileTree, path: &'a Path, going: &Going) -> Option<
     })
 }
 
-/// Every file of a directory goes.
+/// Whether every file of a directory goes.
 fn goes_whole(top: &Path, dir: &Path, going: &Going) -> bool {
     let Ok(entries) = std::fs::read_dir(top.join(dir)) else {
         return false;
@@ -478,7 +479,7 @@ fn step_all(stage: &Stage<'_>) -> Result<bool, Stop> {
     Ok(is_merged)
 }
 
-/// The next index knows the files as they are now.
+/// Refreshes the next index, so that it knows the files as they are now.
 fn refresh(repository: &Repository) -> Result<(), Stop> {
     let call = repository.git.call(["update-index", "-q", "--refresh"]);
     call.index(&crate::index::scratch(repository))
@@ -486,7 +487,7 @@ fn refresh(repository: &Repository) -> Result<(), Stop> {
         .map(drop)
 }
 
-/// Directories that are empty now.
+/// Removes directories that are empty now.
 fn remove_empty(stage: &Stage<'_>) {
     for moving in stage.moving() {
         stage.remove_empty_above(moving.path());
@@ -555,7 +556,7 @@ fn try_branch(repository: &Repository, way: &Move) -> Result<(), Stop> {
     }
 }
 
-/// git will not make the new index: something else is staged for what a pull would change.
+/// The refusal where git will not make the new index: something else is staged for files that a pull would change.
 fn staged(
     repository: &Repository,
     lock: &IndexLock<'_>,

@@ -34,15 +34,15 @@ use beadlock_repository::{
     typed_all,
 };
 
-/// What a cycle says of the place.
+/// The claim of a cycle: this commit of the place has the files of the database.
 pub(crate) struct Claim<'a> {
     /// The commit that the remote has told to be there.
     pub(crate) commit: &'a str,
-    /// As in lines: `origin/main`.
+    /// The name of the place in lines: `origin/main`.
     pub(crate) name: &'a str,
     /// The remote's name.
     pub(crate) remote: &'a str,
-    /// What the commit step has seen.
+    /// The files that the commit step has left out of the commit or removed.
     pub(crate) seen: &'a CommitSeen,
 }
 
@@ -81,7 +81,7 @@ struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// The first cause that is found is told.
+    /// Judges the files of the database. The error is the first cause that is found.
     fn judge(&self, note: &mut TruthNote) -> Result<(), Stop> {
         self.in_git()?;
         self.ignored()?;
@@ -91,7 +91,7 @@ impl Proof<'_> {
         self.bytes(&judged)
     }
 
-    /// The place has a file of the database.
+    /// Refuses where the place has no file of the database.
     fn in_git(&self) -> Result<(), Stop> {
         let Self {
             repository,
@@ -141,8 +141,8 @@ impl Proof<'_> {
         })
     }
 
-    /// No record file is ignored. One that the database's own `.gitignore` names is meant to stay here, as long as
-    /// another one is in git.
+    /// Refuses a record file that git ignores. One that the database's own `.gitignore` names is meant to stay here, as
+    /// long as another one is in git.
     fn ignored(&self) -> Result<(), Stop> {
         let Self {
             repository,
@@ -179,7 +179,7 @@ impl Proof<'_> {
         Err(not_committing(GitReason::Ignored, why).next(self.add(&paths)))
     }
 
-    /// No record file is a link that leads away from what is synced.
+    /// Refuses a link that leads to records outside of the synced files.
     fn links(&self) -> Result<(), Stop> {
         let Self {
             repository, files, ..
@@ -207,7 +207,7 @@ impl Proof<'_> {
         Err(not_committing(GitReason::Link, why).next(command))
     }
 
-    /// No directory of the database is a repository of its own.
+    /// Refuses a directory of the database that is a repository of its own.
     fn repositories(&self) -> Result<(), Stop> {
         let Self {
             repository,
@@ -277,7 +277,7 @@ impl Proof<'_> {
         Ok(judged)
     }
 
-    /// Everything else is there by git's own comparison.
+    /// Refuses where git's own comparison finds a difference in a file that was not `judged` otherwise.
     fn bytes(&self, judged: &BTreeSet<Vec<u8>>) -> Result<(), Stop> {
         let Self {
             repository,
@@ -339,7 +339,7 @@ impl Proof<'_> {
         Err(not_committing(GitReason::Filter, why))
     }
 
-    /// What a clone of the place would have, beside the file here.
+    /// Compares the file here with the one that a clone of the place would have.
     fn trip(&self, path: &[u8]) -> Result<RoundTrip, Stop> {
         let object = [self.claim.commit.as_bytes(), b":", path].concat();
         let call = self.repository.git.call(["cat-file", "--filters"]);
@@ -357,7 +357,7 @@ impl Proof<'_> {
         })
     }
 
-    /// The place has no such file.
+    /// Whether the place has no such file.
     fn is_new(&self, path: &[u8]) -> bool {
         self.compared.untracked.contains(path)
     }
@@ -366,12 +366,13 @@ impl Proof<'_> {
         self.claim.seen.leaves_out(path) || self.repository.names.is_left_out(path)
     }
 
-    /// Told by the commit step, or for a later cycle. What is left out by its name and tracked all the same is judged.
+    /// Whether the commit step has told of the file, or leaves it to a later cycle. A file that is left out by its name
+    /// and tracked all the same is judged.
     fn is_held(&self, path: &[u8]) -> bool {
         self.claim.seen.held.contains(path)
     }
 
-    /// Written while the cycle ran, or gone meanwhile.
+    /// Whether the file was written while the cycle ran, or is gone meanwhile.
     fn is_young(&self, path: &[u8]) -> bool {
         let Ok(meta) = fs::symlink_metadata(self.repository.git.dir.join(as_path(path))) else {
             return true;
@@ -406,7 +407,7 @@ fn inside(repository: &Repository) -> &[u8] {
     }
 }
 
-/// How a file comes back from git.
+/// Result of a comparison of a file here with what git gives back for it.
 #[derive(Debug, PartialEq, Eq)]
 enum RoundTrip {
     Same,
@@ -468,7 +469,7 @@ impl Comparison {
         compared
     }
 
-    /// Itself, or a directory above it.
+    /// Whether git ignores the path, or a directory above it.
     fn is_ignored(&self, path: &[u8]) -> bool {
         let is_dir = |at: usize| self.ignored.contains(&path[..=at]);
         let mut slashes = (0..path.len()).filter(|at| path[*at] == b'/');
@@ -511,14 +512,14 @@ impl IgnoreRule {
         Ok(words.chunks(4).filter_map(rule).collect())
     }
 
-    /// `FILE:LINE`.
+    /// The place of the rule, as `FILE:LINE`.
     fn shown(&self) -> String {
         let line = String::from_utf8_lossy(&self.line);
         format!("{}:{line}", crate::escaped_path(as_path(&self.source)))
     }
 
-    /// It stands in a `.gitignore` of the database, and is meant for some files: a pattern of all names is that only
-    /// where other lines take names out again.
+    /// Whether the rule stands in a `.gitignore` of the database, and is meant for some files: a pattern of all names
+    /// is that only where other lines take names out again.
     fn is_deliberate(&self, repository: &Repository) -> bool {
         if !repository.has(&self.source) || !self.source.ends_with(b".gitignore") {
             return false;
@@ -535,11 +536,11 @@ impl IgnoreRule {
     }
 }
 
-/// What is known of the index.
+/// The note about the index of the place's tree, which the next cycle reads.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct TruthNote {
     commit: String,
-    /// The index, as long as nobody else writes it.
+    /// The stamp of the index: while it is the same, nobody else has written the index.
     stamp: Option<FileStamp>,
     /// Files that a filter gives back as they are.
     trips: Vec<(Vec<u8>, FileStamp)>,
@@ -553,7 +554,7 @@ struct TruthIndex<'a> {
     note: TruthNote,
 }
 
-/// Whatever the user's settings: the bytes count, and nothing is run.
+/// Settings of the comparison, whatever the user's are: the bytes count, and nothing is run.
 const SETTINGS: [&str; 10] = [
     "core.sparseCheckout=false",
     "core.splitIndex=false",
@@ -566,7 +567,7 @@ const SETTINGS: [&str; 10] = [
     "index.sparse=false",
     "advice.statusHints=false",
 ];
-/// What was written so short a time ago is compared by its contents.
+/// How long after a write a file is compared by its contents.
 const FRESH: Duration = Duration::from_secs(60);
 
 impl<'a> TruthIndex<'a> {
@@ -646,7 +647,7 @@ impl<'a> TruthIndex<'a> {
         call.index(&self.path).with_locks()
     }
 
-    /// Away with what is not ours, or was cut off.
+    /// Removes an index that is not ours, or was cut off, and the note about it.
     fn clear(&mut self) {
         let mut lock = self.path.as_os_str().to_owned();
         lock.push(".lock");
@@ -656,7 +657,7 @@ impl<'a> TruthIndex<'a> {
         self.note = TruthNote::default();
     }
 
-    /// Without the note the next cycle begins anew.
+    /// Writes the note about the index. Without it the next cycle begins anew.
     fn keep(&self) {
         if let Ok(note) = serde_json::to_vec(&self.note) {
             let _ = fs::write(&self.note_path, note);
@@ -664,7 +665,7 @@ impl<'a> TruthIndex<'a> {
     }
 }
 
-/// Makes git compare the contents of what was written since.
+/// Makes git compare the contents of files that were written since.
 pub(crate) fn forget_since(index: &Path, since: SystemTime) {
     let file = File::options().write(true).open(index);
     let _ = file.and_then(|file| file.set_modified(since));

@@ -26,7 +26,7 @@ use beadlock_repository::known::KnownRepository;
 use beadlock_repository::names::ExcludedNames;
 use beadlock_repository::stamp::{FileStamp, is_of_this_machine, owner};
 
-/// With more entries, git is asked.
+/// The most entries of a database that are looked at. With more, git is asked.
 const MANY: usize = 10_000;
 /// The stamps of all that counts, at one moment.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub struct Snapshot {
     recent: Vec<(PathBuf, FileStamp)>,
 }
 
-/// What a snapshot is taken of.
+/// The files and settings that a snapshot is taken of.
 pub struct Subjects<'a> {
     /// The database's directory.
     pub database: &'a Path,
@@ -45,12 +45,12 @@ pub struct Subjects<'a> {
     pub own_files: &'a [PathBuf],
     /// The repository around it, as the last sync has found it.
     pub repository: &'a KnownRepository,
-    /// What else another sync would depend on: the settings.
+    /// The agent's settings that another sync would depend on: linked worktrees allowed, and any owner allowed.
     pub settings: [bool; 2],
 }
 
 impl Snapshot {
-    /// `now` is the time since 1970, read before. `None` where only git can tell.
+    /// Takes a snapshot. `now` is the time since 1970, read before. `None` where only git can tell.
     pub fn take(subjects: &Subjects<'_>, now: Duration) -> Option<Self> {
         let dirs = [subjects.database, subjects.repository.common_dir()];
         if !dirs.iter().all(|dir| is_of_this_machine(dir)) {
@@ -101,7 +101,7 @@ struct Stamps {
     now: Duration,
     /// The sum of the digests of the entries, whose order says nothing.
     digest: u64,
-    /// None of the stamps is racy.
+    /// Whether none of the stamps is racy.
     is_settled: bool,
 }
 

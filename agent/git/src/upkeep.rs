@@ -13,10 +13,10 @@ const FIRST: Duration = Duration::from_secs(3600);
 /// How many loose objects syncs make, and of how many bytes, before they are packed.
 const MANY: u64 = 2_000;
 const LARGE: u64 = 256 * 1024 * 1024;
-/// How long it may take.
+/// How long each call of git may take.
 const BOUND: Duration = Duration::from_secs(600);
 
-/// What the syncs of a database have left to be tidied up. Pure.
+/// The loose objects that the syncs of a database have left, and when they are tidied up. Pure.
 #[derive(Debug, Default)]
 pub(crate) struct UpkeepClock {
     /// The loose objects that syncs have made since, and their bytes.
@@ -31,7 +31,7 @@ impl UpkeepClock {
         self.loose = (all.saturating_add(objects), size.saturating_add(bytes));
     }
 
-    /// What is due now.
+    /// The upkeep that is due at `now`; `None`: nothing yet.
     pub(crate) fn due(&mut self, now: Instant) -> Option<Upkeep> {
         let next = *self.next.get_or_insert(now + FIRST);
         match self.loose {
@@ -41,13 +41,13 @@ impl UpkeepClock {
         }
     }
 
-    /// It was begun. When it is ended early, it comes again in a day, or with as many objects more.
+    /// Notes that the upkeep was begun. When it is ended early, it comes again in a day, or with as many objects more.
     pub(crate) fn begun(&mut self, now: Instant) {
         (self.loose, self.next) = ((0, 0), Some(now + DAY));
     }
 }
 
-/// Does it. An error is told to nobody: the next upkeep finds the same.
+/// Tidies up the repository. An error is told to nobody: the next upkeep finds the same.
 ///
 /// # Errors
 /// When it is not this user's repository, or a git cannot be run.

@@ -2,8 +2,8 @@
 //! over a pull writes the old contents, and would delete what has come in. Of the last versions, the one with the
 //! fewest differing records is what it had read; where that is not HEAD's, the file is merged with that one as base.
 //!
-//! The commits that HEAD was at are noted in a file in the git directory, and what such a program has written: it goes on
-//! from there. To lose it costs only this.
+//! A file in the git directory notes the commits that HEAD was at, and the texts that such a program has written,
+//! because the program goes on from there. To lose the file costs only this.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ const COMMITS: usize = 64;
 const CONTENTS: usize = 8;
 /// How many contents of all files are noted that were only found.
 const FOUND: usize = 32;
-/// Who takes the same records out again within this time does not know of them.
+/// A program that takes the same records out again within this time does not know of them.
 const AGAIN: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -36,28 +36,28 @@ struct Notes {
     uncommitted: Vec<Uncommitted>,
 }
 
-/// What a sync has put into a file, and is in no commit yet. A program that had read the file a moment before does not
-/// know it.
+/// A text that a sync has put into a file, and that is in no commit yet. A program that had read the file a moment
+/// before does not know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Uncommitted {
     path: Vec<u8>,
-    /// The blob.
+    /// The id of its blob.
     id: String,
     /// The commit at which the branch is. At another one this counts no more.
     on: String,
-    /// The commit that is being made has it.
+    /// Whether the commit that is being made has it.
     is_judged: bool,
 }
 
-/// What a program has written that did not know of everything. It may go on from there, and never know.
+/// A text of a program that did not know of everything. The program may go on from there, and never know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Found {
     path: Vec<u8>,
-    /// The blob that it has written.
+    /// The id of the blob with that text.
     id: String,
-    /// What came of it, with all that it did not know of.
+    /// The id of the blob with the merged text: with all that the program did not know of.
     merged: String,
-    /// A version that the branch had then, of which that was made.
+    /// The id of the blob of a version that the branch had then, of which the merged text was made.
     head: String,
 }
 
@@ -65,36 +65,36 @@ struct Found {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Restored {
     path: Vec<u8>,
-    /// As they are shown.
+    /// The ids of the records, as they are shown.
     ids: Vec<String>,
-    /// In Unix seconds.
+    /// When they were kept, in Unix seconds.
     at: i64,
 }
 
 /// A changed record file.
 pub(crate) struct Changed<'a> {
-    /// From the top.
+    /// The path from the top of the working tree.
     pub(crate) path: &'a [u8],
-    /// As HEAD has it.
+    /// The text of the file in HEAD.
     pub(crate) head: &'a [u8],
-    /// HEAD.
+    /// The commit of HEAD.
     pub(crate) commit: &'a str,
-    /// As it is in the working tree.
+    /// The text of the file in the working tree.
     pub(crate) here: Vec<u8>,
 }
 
-/// What has come of the look at a changed file.
+/// Result of the look at a changed record file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
-    /// Its writer knew of everything.
+    /// The writer of the file knew of everything.
     Fine,
-    /// What its writer did not know of was merged in: this is in the file now.
+    /// The records that its writer did not know of were merged in: this text is in the file now.
     Merged(Vec<u8>),
-    /// The same records were taken out again: it is not committed. The sentence says why.
+    /// The same records were taken out again: the file is not committed. The sentence says why.
     Held(String),
 }
 
-/// The branch is at this commit, or was.
+/// Notes that the branch is at this commit, or was.
 pub(crate) fn note(repository: &Repository, commit: &str) {
     let mut notes = read(repository);
     if notes.commits.last().is_some_and(|last| last == commit) {
@@ -107,7 +107,7 @@ pub(crate) fn note(repository: &Repository, commit: &str) {
     write(repository, &notes);
 }
 
-/// Merges in what the writer of this file did not know of.
+/// Merges in the records that the writer of this file did not know of.
 pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, Stop> {
     let repository = turn.repository;
     let Changed {
@@ -162,10 +162,10 @@ pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, 
     Ok(Looked::Merged(merged.bytes))
 }
 
-/// What is to be done with a changed file.
+/// The judgement about a changed file, before anything is written.
 enum Judged {
     Fine,
-    /// This is to be in it. The names are those of the records that its writer did not know of.
+    /// The merge that is to be in the file, and the names of the records that its writer did not know of.
     Merged(Merged, Vec<String>),
     Held(String),
 }
@@ -207,20 +207,20 @@ fn judge<'a>(
     Ok(Judged::Merged(merged, names))
 }
 
-/// What the writer of a text knew.
+/// The version that the writer of a text had read, and what the writer has made of it.
 pub(crate) struct Known {
     /// The version that it had read.
     pub(crate) base: Vec<u8>,
-    /// What it has made of that; also of what it has written before, and did not know to be merged.
+    /// The text that it has made of that version; also of its earlier text, which was merged without its knowledge.
     pub(crate) text: Vec<u8>,
-    /// It is the first of the versions that were named.
+    /// Whether that version is the first of those that the caller named.
     is_first: bool,
-    /// It has written nothing but an old version.
+    /// Whether the text has the same records and lines as that version.
     is_old: bool,
 }
 
-/// What the writer of a text had read: one of these versions, or of those that are noted; the nearest, the first of
-/// equals.
+/// The version that the writer of a text had read: one of `versions`, or of those that are noted; the nearest, the
+/// first of equals.
 pub(crate) fn known(
     repository: &Repository,
     path: &[u8],
@@ -232,7 +232,7 @@ pub(crate) fn known(
     known_among(noted, blobs, versions, text)
 }
 
-/// The same, with the noted versions, the newest first, and with the bytes of blobs.
+/// Does the work of [`known`]. `noted` returns the noted versions, the newest first, and `blobs` the bytes of blobs.
 fn known_among(
     noted: impl FnOnce() -> Result<Vec<Noted>, Stop>,
     blobs: impl FnOnce(&[&str]) -> Result<Vec<Vec<u8>>, Stop>,
@@ -276,8 +276,8 @@ fn known_among(
     })
 }
 
-/// How far a text is from a version: how many records differ, and how many of these it lacks. So of two versions that are
-/// equally near it was rather made of the one of which it lacks less.
+/// How far a text is from a version: how many records differ, and how many of these it lacks. So of two versions that
+/// are equally near it was rather made of the one of which it lacks less.
 type Distance = (usize, usize);
 
 fn distance(version: &[u8], now: &RecordFile<'_>) -> Distance {
@@ -285,8 +285,8 @@ fn distance(version: &[u8], now: &RecordFile<'_>) -> Distance {
     (differing(&version, now), gone(&version, now).len())
 }
 
-/// Of the noted versions the one that is nearest to a text, the first of equals, with its distance; where that is less than
-/// the one so far.
+/// The noted version that is nearest to a text, the first of equals, with its distance. `None` where no distance is
+/// less than `best`.
 fn nearest(
     noted: Vec<Noted>,
     mut best: Distance,
@@ -303,7 +303,8 @@ fn nearest(
     nearest
 }
 
-/// What a sync has put into a file and no commit has yet, where the branch is still at this one.
+/// The text that a sync has put into a file and no commit has yet; `None` without one, or where it was put at another
+/// commit than this one.
 pub(crate) fn uncommitted(
     repository: &Repository,
     path: &[u8],
@@ -333,7 +334,7 @@ impl Notes {
     }
 }
 
-/// What was put into the file is known to the text that is now to be committed.
+/// Notes that the text which is now to be committed has all that was put into the file.
 fn judged(repository: &Repository, path: &[u8]) {
     let mut notes = read(repository);
     let of_this = notes
@@ -346,7 +347,8 @@ fn judged(repository: &Repository, path: &[u8]) {
     }
 }
 
-/// The branch has moved to another commit. It has what was put into the files of these paths, as far as that was judged.
+/// Notes that a commit has moved the branch. It has what was put into the files of these paths, as far as that was
+/// judged.
 pub(crate) fn committed(
     repository: &Repository,
     (from, to): (&str, &str),
@@ -357,7 +359,7 @@ pub(crate) fn committed(
     });
 }
 
-/// A pull has moved the branch, and the files of these paths.
+/// Notes that a pull has moved the branch, and the files of these paths.
 pub(crate) fn pulled(
     repository: &Repository,
     (from, to): (&str, &str),
@@ -366,7 +368,7 @@ pub(crate) fn pulled(
     moved(repository, (from, to), |last| has(&last.path));
 }
 
-/// The branch has not moved to this commit: nothing was put into a file there.
+/// Notes that the branch has not moved to this commit: nothing was put into a file there.
 pub(crate) fn not_moved(repository: &Repository, to: &str) {
     let mut notes = read(repository);
     if notes.uncommitted.iter().any(|last| last.on == to) {
@@ -387,7 +389,7 @@ fn moved(
     }
 }
 
-/// What is uncommitted after the branch has moved: what was on the old commit is on the new one, unless it is gone.
+/// The uncommitted texts after the branch has moved: those on the old commit are on the new one, unless they are gone.
 fn carried(
     mut all: Vec<Uncommitted>,
     (from, to): (&str, &str),
@@ -415,8 +417,8 @@ pub(crate) fn completed(
     Ok(records::merge(&known.base, &known.text, latest)?.bytes)
 }
 
-/// Notes what a program has written, what was made of it, a version that the branch had then, and the commit at which it
-/// is from now on.
+/// Notes a text that a program has written, the merged text that was made of it, a version that the branch had then,
+/// and the commit at which the branch is from now on.
 pub(crate) fn found(
     repository: &Repository,
     path: &[u8],
@@ -443,7 +445,7 @@ pub(crate) fn found(
     Ok(())
 }
 
-/// Nothing of the one is missing or other in the other: it was only added to.
+/// Whether `now` has all records of `before`, unchanged: records were only added.
 fn has_all(before: &RecordFile<'_>, now: &RecordFile<'_>) -> bool {
     differing(before, now) == now.records().saturating_sub(before.records())
         && gone(before, now).is_empty()
@@ -507,14 +509,14 @@ fn noted(repository: &Repository, path: &[u8]) -> Result<Vec<Noted>, Stop> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Version {
     id: String,
-    /// It was found in the file or put there, and is in no commit.
+    /// The note about it, where it was found in the file or put there; `None` for a version of a commit.
     found: Option<Found>,
-    /// What came of it is in a commit.
+    /// Whether a noted commit has the merged text of that note.
     is_merged_committed: bool,
 }
 
-/// The versions that somebody may have read: of the last commits, the newest first, what was found in the file, and what
-/// was put there.
+/// The versions that somebody may have read: those of the last commits, the newest first, those that were found in the
+/// file, and those that were put there.
 fn versions<'a>(
     of_commits: impl Iterator<Item = &'a str>,
     found: &[&Found],
@@ -593,7 +595,7 @@ fn read(repository: &Repository) -> Notes {
         .unwrap_or_default()
 }
 
-/// What cannot be written is not known the next time.
+/// Writes the notes. Where that fails, they are not known the next time.
 fn write(repository: &Repository, notes: &Notes) {
     let text = serde_json::to_vec(notes).unwrap_or_default();
     let _ = turn::write_whole(&turn::notes(repository).join(NOTES), &text);

@@ -15,7 +15,7 @@ use beadlock_repository::{
 
 /// A record file in two commits, by its ids.
 struct TwoVersions {
-    /// From the top.
+    /// The path from the top of the working tree.
     path: Vec<u8>,
     old: Option<String>,
     new: Option<String>,
@@ -28,14 +28,14 @@ struct Changed {
 }
 
 impl Changed {
-    /// Those of the database.
+    /// The record files of the database in which two commits differ, with their contents.
     fn between(repository: &Repository, from: &str, to: &str) -> Result<Self, Stop> {
         let mut changed = Self::in_databases(repository, from, to)?;
         changed.files.retain(|file| repository.has(&file.path));
         changed.read(repository)
     }
 
-    /// As [`Self::between`], of every database of the repository; without the contents.
+    /// The record files of every database of the repository in which two commits differ, without their contents.
     fn in_databases(repository: &Repository, from: &str, to: &str) -> Result<Self, Stop> {
         let args = ["diff-tree", "-r", "-z", "--no-renames", from, to];
         let words = repository.git.call(args).words()?;
@@ -65,8 +65,8 @@ impl Changed {
         text.map(|text| text.as_slice())
     }
 
-    /// git has both versions. Of an object that is missing or damaged git tells when it needs it; that is no file that
-    /// somebody has emptied.
+    /// Whether git has both versions. Of an object that is missing or damaged, git tells when it needs it; that is no
+    /// file that somebody has emptied.
     fn are_here(&self, file: &TwoVersions) -> bool {
         [&file.old, &file.new]
             .into_iter()
@@ -83,7 +83,7 @@ impl Changed {
         blemish(self.text(file.old.as_ref()).unwrap_or_default(), new)
     }
 
-    /// Why the new version is held. `tree` is what has it, for the record files beside it.
+    /// Why the new version is held. `tree` is the tree or commit that has it, for the record files beside it.
     fn fault(
         &self,
         repository: &Repository,
@@ -108,7 +108,7 @@ impl Changed {
 }
 
 impl TwoVersions {
-    /// `:MODE MODE ID ID STATUS`, then the path. `None` for what is no record file.
+    /// Reads `:MODE MODE ID ID STATUS` and the path. `None` for a file that is no record file.
     fn parse(pair: &[Vec<u8>]) -> Option<Self> {
         let fields: Vec<_> = pair[0].split(|byte| *byte == b' ').collect();
         let [old_mode, new_mode, old, new, ..] = fields.as_slice() else {

@@ -6,7 +6,7 @@ use std::fmt;
 use beadlock_records::{BlemishKind, Id, RecordFile, gone, new_blemishes, older};
 use serde_json::Value;
 
-/// With so many records, the loss of more than half of them is held.
+/// From this number of records on, the loss of more than half of them is held.
 const MANY: usize = 10;
 
 /// Why a version is held.
@@ -14,9 +14,9 @@ const MANY: usize = 10;
 pub(super) enum Fault {
     /// A line that must not be there, by its number.
     Line(BlemishKind, usize),
-    /// So many of so many records are gone; and the file is.
+    /// How many records are gone, of how many, and whether the file is gone too.
     Gone(usize, usize, bool),
-    /// So many records have older contents.
+    /// How many records have older contents.
     Older(usize),
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// A person has to edit the file: no older version of it is better as a whole.
+    /// Whether a person has to edit the file: no older version of it is better as a whole.
     pub(super) fn is_to_be_edited(self) -> bool {
         matches!(
             self,
@@ -102,12 +102,12 @@ fn count_lines(text: &[u8]) -> usize {
     text.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// What a version has lost of the one at the place.
+/// The records that a version lacks, or has older, compared with the version at the place.
 #[derive(Debug, Default)]
 pub(super) struct Loss {
     /// The records that are gone.
     pub(super) gone: Vec<Id>,
-    /// How many the place has.
+    /// How many records the version at the place has.
     pub(super) of: usize,
     is_file_gone: bool,
     /// How many went back to an older time.
@@ -134,17 +134,17 @@ impl Loss {
         }
     }
 
-    /// Something is missing, few or many.
+    /// Whether records or the whole file are missing, few or many.
     pub(super) fn is_any(&self) -> bool {
         !self.gone.is_empty() || self.is_file_gone
     }
 
-    /// The same is missing.
+    /// Whether this loss and `other` are of the same records, and of the file in both or in none.
     pub(super) fn lost_the_same_as(&self, other: &Self) -> bool {
         (&self.gone, self.is_file_gone) == (&other.gone, other.is_file_gone)
     }
 
-    /// All records are gone, of at least two.
+    /// Whether all records are gone, of at least two.
     fn is_of_all(&self) -> bool {
         self.of >= 2 && self.gone.len() == self.of
     }

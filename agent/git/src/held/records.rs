@@ -20,13 +20,13 @@ pub(crate) type Text = Rc<Vec<u8>>;
 /// A record file that has changed: its versions, each `None` where there is no file.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordChange {
-    /// From the top.
+    /// The path from the top of the working tree.
     pub(crate) path: Vec<u8>,
-    /// In the last commit.
+    /// Its text in the last commit.
     pub(crate) head: Option<Text>,
-    /// In the newest commit of the place that the branch has.
+    /// Its text in the newest commit of the place that the branch has.
     pub(crate) place: Option<Text>,
-    /// In the working tree.
+    /// Its text in the working tree.
     pub(crate) here: Option<Text>,
 }
 

@@ -1,4 +1,4 @@
-//! What the state of the database says of the held files, and what is to be typed.
+//! The sentences about held files for the state of the database, and the commands to type.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ pub(super) fn held(why: String, next: Option<String>) -> Hindrance {
     }
 }
 
-/// What the state says of the held files: the first of them, and how many more there are.
+/// The hindrance for the held files: it names the first of them, and how many more there are. `None` without any.
 pub(super) fn hindrance(
     repository: &Repository,
     all: &BTreeMap<Vec<u8>, HeldFile>,
@@ -41,7 +41,7 @@ pub(super) fn hindrance(
     Some(held(why, next))
 }
 
-/// What is said of a file whose writer does not know what has come in.
+/// The hindrance for a file whose writer does not know what has come in.
 pub(super) fn of_outdated(repository: &Repository, path: &[u8], why: &str) -> Hindrance {
     let path = repository.shown(path);
     held(

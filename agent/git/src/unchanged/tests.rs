@@ -53,7 +53,7 @@ impl Site {
         fs::write(path, text).unwrap();
     }
 
-    /// As seen so long after 1970.
+    /// A snapshot with this time as its `now`, since 1970.
     fn stamps(&self, now: Duration) -> io::Result<Snapshot> {
         let (database, own_files) = (self.database.as_path(), self.own_files.as_slice());
         let subjects = Subjects {
@@ -65,7 +65,7 @@ impl Site {
         Snapshot::stamps(&subjects, now)
     }
 
-    /// As seen when everything has been as it is for a while.
+    /// A snapshot as if a minute later: nothing has changed for a while then.
     fn later(&self) -> Snapshot {
         self.stamps(now() + Duration::from_secs(60)).unwrap()
     }
@@ -233,7 +233,7 @@ fn a_stamp_that_is_too_young_proves_nothing() {
     assert!(!young.proves(&site.later()), "changed just before the look");
 }
 
-/// The same by the real clock: as soon as a look proves something, no later write can hide from it.
+/// A test by the real clock: as soon as a look proves something, no later write can hide from it.
 #[test]
 fn no_write_after_a_proof_has_the_same_stamp() {
     let site = Site::new();

@@ -1,6 +1,6 @@
 //! A model of two clones of one repository with one record file: programs that write it, agents whose cycles run at any
-//! time, and kills between their steps. What judges and merges is the real code; files, commits and the exchange of
-//! files are texts.
+//! time, and kills between their steps. The code that judges and merges is the real one; files, commits and the
+//! exchange of files are texts.
 //!
 //! The programs of a clone do not disturb each other: either one reads the file, changes it and puts it back, or
 //! appends; or it holds the file in memory, and writes that. So what is lost is lost by a sync. Each rule that is left
@@ -29,11 +29,11 @@ enum Mutant {
     NoVersions,
     /// Only the last two contents are known.
     TwoContents,
-    /// What was swapped out is committed, and only then merged.
+    /// The text that was swapped out is committed, and only then merged.
     CommitFirst,
-    /// What lies aside after a kill is thrown away.
+    /// The stage that a kill has left is thrown away.
     StageThrownAway,
-    /// What was written to the new file, which was in its place for a moment, is taken for the new one.
+    /// A text that was written to the new file, which was in its place for a moment, is taken for the new one.
     WrittenIsNew,
 }
 
@@ -68,7 +68,7 @@ struct Staged {
     to: usize,
     old: Text,
     new: Text,
-    /// What is aside: the new text until the exchange, and what was swapped out after it.
+    /// The text aside: the new one until the exchange, and the one that was swapped out after it.
     aside: Text,
     merged: Vec<Text>,
     goes_back: bool,
@@ -83,12 +83,12 @@ struct CloneOf {
     uncommitted: Vec<Uncommitted>,
     restored: Vec<Restored>,
     stage: Option<Staged>,
-    /// What a program has read, and will write back.
+    /// The text that a program has read, and will write back; `None` without such a program.
     held: Option<Text>,
     holds_for_long: bool,
 }
 
-/// Of a run, or of many.
+/// Counts of records, of losses and of events, in one run or in many.
 #[derive(Debug, Default)]
 struct Counts {
     records: usize,
@@ -589,7 +589,7 @@ impl Model {
         done(known_among(noted, blobs, versions, text))
     }
 
-    /// As git would show them.
+    /// The noted versions of a clone's file, as git would show them.
     fn noted(&self, at: usize, contents: usize) -> Vec<Noted> {
         let clone = &self.clones[at];
         let committed = clone.noted.iter().rev();
@@ -605,7 +605,7 @@ impl Model {
         versions.into_iter().map(text).collect()
     }
 
-    /// Its id. From here on its bytes can be had.
+    /// Stores a text as a blob, and returns its id.
     fn blob(&self, text: &[u8]) -> String {
         let id = id_of(text);
         let mut blobs = self.blobs.borrow_mut();
@@ -615,7 +615,7 @@ impl Model {
         id
     }
 
-    /// What the agent has put into the file, and is in no commit yet.
+    /// The text that the agent has put into the file, and that is in no commit yet.
     fn uncommitted(&self, at: usize) -> Option<Text> {
         let clone = &self.clones[at];
         let last = clone.uncommitted.last()?;
@@ -774,7 +774,8 @@ fn no_record_is_lost_to_programs_that_hold_old_contents_or_to_kills() {
     assert!(all.came_back * 3 <= all.deletions, "{all:?}");
 }
 
-/// What an agent never sees cannot be told apart: a program that writes twice between two steps of the agent.
+/// A program may write twice between two steps of an agent. The agent never sees the first text, and cannot tell the
+/// two apart.
 #[test]
 fn hardly_a_record_is_lost_where_programs_write_between_any_two_steps() {
     let (all, bad) = all(Mutant::None, true, runs() / 4);
@@ -782,7 +783,8 @@ fn hardly_a_record_is_lost_where_programs_write_between_any_two_steps() {
     assert!(all.lost * 500 <= all.records, "{all:?}, seeds {bad:?}");
 }
 
-/// What the first test is worth. Runs that show it are rare: the search begins near one that does.
+/// Without any one of the rules records are lost, so the first test proves something. Runs that show it are rare: the
+/// search begins near one that does.
 #[test]
 fn without_one_of_the_rules_records_are_lost() {
     for (mutant, seed) in [
