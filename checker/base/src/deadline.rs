@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub struct BootTimer(TimerFd);
 
 impl BootTimer {
-    /// One that is not set. Fails where there is no descriptor to be had.
+    /// A timer that is not set. Fails where no descriptor is to be had.
     pub fn new() -> nix::Result<Self> {
         TimerFd::new(
             ClockId::CLOCK_BOOTTIME,
@@ -31,7 +31,7 @@ impl BootTimer {
         .map(Self)
     }
 
-    /// Sets it; from `time` on its descriptor is readable.
+    /// Sets the timer: from `time` on, a point of [`boottime`], its descriptor is readable.
     pub fn fire_at(&self, time: Duration) -> nix::Result<()> {
         // Zero would disarm it.
         let at = Expiration::OneShot(TimeSpec::from_duration(time.max(Duration::from_nanos(1))));
@@ -54,20 +54,20 @@ pub fn boottime() -> Duration {
 /// When work ends, as points of [`boottime`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkDeadline {
-    /// From then on it is asked to end.
+    /// From this point on the work is asked to end.
     pub ask_at: Duration,
-    /// From then on it is killed.
+    /// From this point on the work is killed.
     pub kill_at: Duration,
 }
 
-/// What a deadline demands now.
+/// Demands of a deadline on the work at one point in time, in rising order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
-    /// Nothing: it lies ahead.
+    /// Nothing: the deadline lies ahead.
     Nothing,
     /// The work is to be asked to end.
     Ask,
-    /// It is to be killed.
+    /// The work is to be killed.
     Kill,
 }
 
@@ -75,13 +75,13 @@ pub enum Demand {
 const LENGTH: usize = 16;
 
 impl WorkDeadline {
-    /// The work is to be killed at once: others may be in already.
+    /// A deadline that has passed: the work is to be killed at once, others may be in already.
     pub const PASSED: Self = Self {
         ask_at: Duration::ZERO,
         kill_at: Duration::ZERO,
     };
 
-    /// What it demands at this time of [`boottime`].
+    /// The demand of this deadline at `now`, a point of [`boottime`].
     pub fn demands(self, now: Duration) -> Demand {
         match () {
             () if now >= self.kill_at => Demand::Kill,
@@ -90,7 +90,7 @@ impl WorkDeadline {
         }
     }
 
-    /// The earlier points of two.
+    /// The deadline with the earlier `ask_at` and the earlier `kill_at` of the two.
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl WorkDeadline {
         }
     }
 
-    /// Reads its `Display`.
+    /// Parses the `Display` form; `None`: the text is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let (ask, kill) = text.split_once('-')?;
         let point = |nanos: &str| nanos.parse().ok().map(Duration::from_nanos);
@@ -135,19 +135,19 @@ impl fmt::Display for WorkDeadline {
     }
 }
 
-/// Where new deadlines are told.
+/// The sending end of the pipe that carries new deadlines.
 #[derive(Debug)]
 pub struct DeadlineSender(PipeWriter);
 
 impl DeadlineSender {
-    /// A pipe for them: the end that is read, and the other one. Writing to it never blocks.
+    /// Makes the pipe: the end that is read, and this end. Writing never blocks.
     pub fn pipe() -> io::Result<(PipeReader, Self)> {
         let (reader, writer) = io::pipe()?;
         fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok((reader, Self(writer)))
     }
 
-    /// Tells it. A process that reads no more, or has ended, hears nothing.
+    /// Sends a new deadline. A process that has ended, or reads no more, does not get it.
     pub fn tell(&mut self, deadline: WorkDeadline) {
         let _ = self.0.write(&deadline.to_bytes());
     }
@@ -156,7 +156,7 @@ impl DeadlineSender {
 /// The side that acts: hears of new deadlines, and wakes when the last one comes.
 #[derive(Debug)]
 pub struct DeadlineWatch {
-    /// None once the other end is closed.
+    /// The end of the pipe that is read; `None` once the other end is closed or reading fails.
     pipe: Option<OwnedFd>,
     timer: BootTimer,
     deadline: WorkDeadline,
@@ -178,13 +178,13 @@ impl DeadlineWatch {
         Ok(watch)
     }
 
-    /// Readable when [`Self::demand`] is to be asked.
+    /// Descriptors to poll: one of them is readable when [`Self::demand`] is to be asked.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let timer = (self.passed < Demand::Kill).then(|| self.timer.as_fd());
         self.pipe.as_ref().map(AsFd::as_fd).into_iter().chain(timer)
     }
 
-    /// What is demanded now. It never becomes less.
+    /// The demand at this moment, after all new deadlines are read. It never becomes less.
     pub fn demand(&mut self) -> Demand {
         self.hear();
         let demand = self.deadline.demands(boottime());
@@ -195,13 +195,13 @@ impl DeadlineWatch {
             self.deadline.kill_at
         };
         if demand < Demand::Kill && self.timer.fire_at(next).is_err() {
-            // No descriptor of ours fails so. Were it to, nothing would wake us.
+            // Setting this timer does not fail. If it did, nothing would wake this process.
             self.passed = Demand::Kill;
         }
         self.passed
     }
 
-    /// Reads what was told meanwhile: the last word counts, and that it is over at once counts for ever.
+    /// Reads the deadlines that were sent meanwhile. The last one counts, but [`WorkDeadline::PASSED`] counts for ever.
     fn hear(&mut self) {
         let mut bytes = [0; 64 * LENGTH];
         while let Some(pipe) = &self.pipe {
@@ -221,7 +221,7 @@ impl DeadlineWatch {
                 }
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => return,
-                // It tells of nothing any more; the last deadline stands.
+                // The pipe cannot be read any more; the last deadline stands.
                 Err(_) => self.pipe = None,
             }
         }

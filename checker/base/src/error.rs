@@ -12,7 +12,7 @@ pub struct Error {
     source: io::Error,
 }
 
-/// The result of whatever may fail on a path.
+/// The result of a call that may fail on a path.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -30,12 +30,12 @@ impl Error {
         }
     }
 
-    /// The file or directory that it happened on.
+    /// The file or directory on which the step failed.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the system said.
+    /// The kind of error that the system returned.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
@@ -59,7 +59,7 @@ impl Error {
         )
     }
 
-    /// The same step failed on the same path in the same way.
+    /// True when both are failures of the same step on the same path with the same error.
     #[doc(hidden)]
     pub fn is_same(&self, other: &Self) -> bool {
         (self.doing, &self.path, self.kind(), self.raw_os_error())

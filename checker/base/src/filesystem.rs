@@ -72,7 +72,7 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// Of the file system that `dir` is on.
+    /// The kind of file system that `dir` is on. Fails where `fstatfs(2)` does.
     pub fn of(dir: impl AsFd) -> nix::Result<Self> {
         fstatfs(dir).map(|stat| Self::known(&stat))
     }
@@ -118,7 +118,7 @@ words! {
 }
 
 impl FileKind {
-    /// That of a file with this status.
+    /// The kind of a file with this status.
     pub fn of(stat: &FileStat) -> Self {
         match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
             SFlag::S_IFREG => Self::File,

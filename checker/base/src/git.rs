@@ -50,17 +50,17 @@ pub const MISLEADING: [&str; 17] = [
 /// For how long an answer is waited for. It takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is kept of each stream; the rest is read and thrown away.
+/// Bytes of each stream that are kept; the rest is read and thrown away.
 const KEPT: usize = 64 * 1024;
 
 /// Whether git tracks a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tracked {
-    /// It does not, or there is no repository, or no git.
+    /// Git does not track the path, or there is no repository, or no git.
     No,
-    /// It does.
+    /// Git tracks the path.
     Yes,
-    /// Git did not say, and why.
+    /// Git did not say; the text says why.
     Unknown(String),
 }
 
@@ -80,24 +80,24 @@ fn tracks_within(patience: Duration, dir: &Path, path: &Path) -> Tracked {
     }
 }
 
-/// What came of a question.
+/// Outcome of a question to git.
 #[derive(Debug)]
 pub enum Asked {
     /// There is no git here.
     NoGit,
-    /// It has ended.
+    /// Git has ended, with success or a failure.
     Answered(Answer),
-    /// It did not answer in time, or could not be started, and why.
+    /// Git did not answer in time, or could not be started; the text says why.
     Unanswered(String),
 }
 
-/// Has git do what `words` say in `dir`. They must be a command for which it starts no other program. Of each stream
-/// 64 KiB are kept.
+/// Runs git with the arguments `words` in `dir`. They must be a command for which git starts no other program. The
+/// first 64 KiB of each stream are kept.
 pub fn ask<S: AsRef<OsStr>>(dir: &Path, words: impl IntoIterator<Item = S>) -> Asked {
     ask_within(PATIENCE, dir, words)
 }
 
-/// [`ask`], with this on git's standard input. It must fit into a pipe: 4 KiB always do.
+/// [`ask`], with `input` on git's standard input. It must fit into a pipe: 4 KiB always do.
 pub fn ask_with<S: AsRef<OsStr>>(
     dir: &Path,
     words: impl IntoIterator<Item = S>,
@@ -141,7 +141,7 @@ fn answered(patience: Duration, dir: &Path, command: &mut Command) -> Asked {
     match hear(&mut child, patience) {
         Ok(answer) => Asked::Answered(answer),
         Err(why) => {
-            // With what it has started: its group is its own.
+            // Git and what it has started: git leads a process group of its own.
             let _ = kill(Pid::from_raw(-child.id().cast_signed()), Signal::SIGKILL);
             // One that hangs in a file system ends when that answers; it is not waited for.
             let _ = thread::Builder::new().spawn(move || (child.wait(), kept));
@@ -161,7 +161,7 @@ pub struct Pending {
     kept: OwnChild,
 }
 
-/// Starts what [`ask_with`] does, and does not wait for it.
+/// Starts git as [`ask_with`] does, and does not wait for it.
 ///
 /// # Errors
 /// When git could not be started: mostly there is none.
@@ -194,7 +194,7 @@ impl Pending {
         let (mut stream, begun) = (Stream::new(stdout.into()), Instant::now());
         while !stream.read_what_is_there() {
             if begun.elapsed() >= PATIENCE {
-                // With what it has started: its group is its own.
+                // Git and what it has started: git leads a process group of its own.
                 let _ = kill(Pid::from_raw(-self.pid()), Signal::SIGKILL);
                 stream.bytes.clear();
                 break;
@@ -208,7 +208,7 @@ impl Pending {
     }
 }
 
-/// The git of PATH.
+/// The path of git in PATH; fails with `NotFound` where there is none.
 fn program() -> io::Result<PathBuf> {
     #[expect(
         clippy::disallowed_methods,
@@ -262,18 +262,18 @@ fn question<S: AsRef<OsStr>>(
     Ok(command)
 }
 
-/// What git has said.
+/// Exit status and output of a git that has ended.
 #[derive(Debug)]
 pub struct Answer {
-    /// How it ended.
+    /// How git ended.
     pub status: ExitStatus,
-    /// The begin of its standard output.
+    /// The first 64 KiB of git's standard output.
     pub stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
 impl Answer {
-    /// Its error in one line, which is untrusted and escaped; how it ended where it said nothing.
+    /// Git's error in one line, untrusted and escaped; its exit status where it wrote no error.
     pub fn error(&self) -> String {
         let said = String::from_utf8_lossy(&self.stderr);
         let line = said

@@ -34,9 +34,9 @@ pub struct OpenDirectory {
     dir: OwnedFd,
     /// Why `dir` is open for look-ups alone: it may not be read. There can be no gate then.
     unread: Option<Errno>,
-    /// As it was found just after it was opened.
+    /// Status of the directory, taken just after it was opened.
     stat: nix::Result<FileStat>,
-    /// Its `..`, once it is open; where it may not be searched, why there is none.
+    /// The directory above (`..`), once it is open; an error where it may not be searched.
     above: OnceCell<nix::Result<OwnedFd>>,
     path: PathBuf,
 }
@@ -67,7 +67,7 @@ impl OpenDirectory {
         }
     }
 
-    /// Goes from name to name.
+    /// Opens the directory one name at a time, for a kernel or an error with which `openat2(2)` is not enough.
     fn open_by_names(path: &Path) -> Result<Self> {
         let (above, name) = match (path.parent(), path.file_name()) {
             (Some(above), Some(name)) => (above, name),
@@ -114,12 +114,12 @@ impl OpenDirectory {
         }
     }
 
-    /// The path that it was opened by.
+    /// The path that the directory was opened by.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its device and inode.
+    /// Device and inode of the directory. Fails where its status could not be had at the opening.
     pub fn inode(&self) -> Result<(u64, u64)> {
         let stat = self
             .stat
@@ -127,12 +127,12 @@ impl OpenDirectory {
         Ok((stat.st_dev, stat.st_ino))
     }
 
-    /// As it was found just after it was opened.
+    /// Status of the directory, taken just after it was opened; the errno where `fstat(2)` failed.
     pub fn stat(&self) -> nix::Result<FileStat> {
         self.stat
     }
 
-    /// From where, and by which names, the directory above it and the one above that are looked at.
+    /// A descriptor, and the names by which the directory above and the one above that are looked up from it.
     pub fn ways_up(&self) -> (BorrowedFd<'_>, [&'static str; 2]) {
         match self.above.get() {
             Some(Ok(above)) => (above.as_fd(), [".", ".."]),
@@ -184,7 +184,7 @@ fn search(above: Option<&OwnedFd>, name: &OsStr) -> nix::Result<OwnedFd> {
     openat(at(above), name, SEARCHED, Mode::empty()).map_err(|errno| or_is_link(above, name, errno))
 }
 
-/// A symbolic link is not a directory (ENOTDIR); what it is instead is worth an errno of its own.
+/// ELOOP instead of ENOTDIR where `name` is a symbolic link; any other errno stays as it is.
 fn or_is_link(above: Option<&OwnedFd>, name: &OsStr, errno: Errno) -> Errno {
     let is_link = || {
         let stat = fstatat(at(above), name, AtFlags::AT_SYMLINK_NOFOLLOW);

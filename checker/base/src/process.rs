@@ -39,34 +39,35 @@ pub fn probe(pid: i64) -> Liveness {
     }
 }
 
-/// What `/proc/PID/stat` says (Linux).
+/// Fields of `/proc/PID/stat` (Linux).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
-    /// The process.
+    /// PID of the process.
     pub pid: i32,
-    /// `R`, `S`, `D`, `Z` …
+    /// State of the process: `R`, `S`, `D`, `Z` …
     pub state: char,
-    /// Its parent.
+    /// PID of its parent.
     pub ppid: i32,
-    /// Its process group.
+    /// ID of its process group.
     pub pgrp: i32,
-    /// Its session.
+    /// ID of its session.
     pub session: i32,
-    /// Its controlling terminal; 0 where it has none.
+    /// Device number of its controlling terminal; 0 where it has none.
     pub terminal: i32,
     /// When it started, in clock ticks after boot.
     pub start_ticks: u64,
-    /// Where its stack begins; 0 or 1 where that is not to be seen.
+    /// Address where its stack begins; 0 or 1 where the kernel does not show it.
     start_stack: u64,
 }
 
 impl Stat {
-    /// Of one process; `None` when it is gone or unreadable.
+    /// Reads the fields of one process; `None` when it is gone or unreadable.
     pub fn read(pid: i32) -> Option<Self> {
         Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The name in parentheses may hold anything, also `)`: everything counts from the last one.
+    /// Parses the content of the file; `None`: a field is missing. The name in parentheses may hold anything, also `)`,
+    /// so the fields are counted from the last one.
     pub fn parse(line: &[u8]) -> Option<Self> {
         let line = String::from_utf8_lossy(line);
         let (pid, rest) = line.split_once(' ')?;
@@ -89,12 +90,12 @@ impl Stat {
         })
     }
 
-    /// It stands still: it was stopped by a signal, or by a debugger.
+    /// True when the process is stopped, by a signal or by a debugger.
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, 'T' | 't')
     }
 
-    /// Ended, and waiting only for its parent to ask how.
+    /// True when the process is shown as ended, and its parent has not collected it.
     pub fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
@@ -103,7 +104,7 @@ impl Stat {
 /// A process, told from a later one that has the same PID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownProcess {
-    /// The process.
+    /// PID of the process.
     pub pid: i32,
     /// When it started, in clock ticks after boot; `None` where `/proc` does not say.
     pub start_ticks: Option<u64>,
@@ -118,12 +119,12 @@ impl KnownProcess {
         }
     }
 
-    /// `stat` is of this process.
+    /// True when `stat` is of this process.
     pub fn is(self, stat: &Stat) -> bool {
         stat.pid == self.pid && Some(stat.start_ticks) == self.start_ticks
     }
 
-    /// It has ended, reaped or not, or its PID is another process by now.
+    /// True when the process has ended, reaped or not, or its PID belongs to another process by now.
     pub fn has_ended(self) -> bool {
         if probe(self.pid.into()) == Liveness::Gone {
             return true;
@@ -203,12 +204,12 @@ pub fn command_line(pid: i32) -> Option<String> {
 pub struct StartEnvironment(Vec<u8>);
 
 impl StartEnvironment {
-    /// That of one process. `None`: the process is gone, or belongs to another user.
+    /// The environment of the process `pid`. `None`: the process is gone, or belongs to another user.
     pub fn of(pid: i32) -> Option<Self> {
         fs::read(format!("/proc/{pid}/environ")).ok().map(Self)
     }
 
-    /// One that stands in these bytes: `NAME=VALUE`, with a NUL behind each.
+    /// The environment in these bytes: `NAME=VALUE`, with a NUL behind each.
     pub fn of_bytes(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }

@@ -1,4 +1,4 @@
-//! What a person pastes into a shell. One function, [`to_type`], makes every line that says what to type.
+//! Commands for a person to paste into a shell. One function, [`to_type`], makes every line that says what to type.
 //!
 //! Names in such a line come from files, from git and from other users. The template is a constant of the program; each
 //! name is quoted so that any POSIX shell reads it back byte by byte and runs nothing else. Words that need no quotes
@@ -11,7 +11,7 @@ use std::{borrow::Cow, ffi::OsStr, ffi::OsString, os::unix::ffi::OsStrExt, path:
 
 use crate::escape::is_harmless;
 
-/// What stands for a `{}` in the template of a command.
+/// A value for one `{}` in the template of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part<'a> {
     /// A path; `./` goes before one that a program would take for an option.
@@ -29,7 +29,7 @@ pub enum Part<'a> {
 }
 
 impl Part<'_> {
-    /// [`Part::Path`], for keeping.
+    /// [`Part::Path`] as an owned value.
     pub fn of_path(path: &Path) -> Part<'static> {
         Part::Words(vec![undashed(path).into_owned()])
     }

@@ -1,4 +1,4 @@
-//! What a program prints.
+//! Printing data to standard output.
 
 use std::io::{self, Write};
 

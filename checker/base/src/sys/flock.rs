@@ -18,15 +18,15 @@ words! {
 /// How to ask for a flock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flock {
-    /// Take it or say busy.
+    /// Take an exclusive lock, or answer busy.
     Try,
-    /// The same for one that others may share.
+    /// Take a shared lock, or answer busy.
     TryShared,
-    /// Block until it is there.
+    /// Wait for an exclusive lock.
     Wait,
-    /// The same for one that others may share.
+    /// Wait for a shared lock.
     WaitShared,
-    /// Let it go, for every descriptor of the same open file.
+    /// Release the lock, for every descriptor of the same open file.
     Unlock,
 }
 

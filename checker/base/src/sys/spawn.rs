@@ -120,9 +120,9 @@ fn wait_and_execute(spawn: &Spawn<'_>, parent: Pid, go: OwnedFd, failure: OwnedF
     if errno == Errno::ENOENT { 127 } else { 126 }
 }
 
-/// What lets a process execute, alone.
+/// The byte that lets the process execute; nothing follows it.
 const GO: u8 = 1;
-/// The same, and variables come after it: their length in four bytes, and each with a NUL at its end.
+/// The byte that lets it execute with more variables: their length in four bytes, then each with a NUL at its end.
 const GO_WITH: u8 = 2;
 /// A write into a pipe of at most so many bytes is never torn.
 const UNTORN: usize = libc::PIPE_BUF;
@@ -169,7 +169,7 @@ impl Waiting {
         self.go_with(&[])
     }
 
-    /// The same, with more variables in its environment: `NAME=value` each, which were not known before. Fails with
+    /// [`Self::go`] with more variables in the environment: `NAME=value` each, which were not known before. Fails with
     /// E2BIG when they are longer than a pipe takes at once.
     pub fn go_with(self, late: &[CString]) -> io::Result<Starting> {
         let variables = late
