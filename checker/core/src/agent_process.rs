@@ -10,42 +10,42 @@ use beadlock_base::process::{Stat, is_dead_zombie, probe, proc_is_ours, start_ti
 /// An agent as its log names it. `Display` is what the log has, and `parse` reads that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentProcess {
-    /// Its name and version: `beadlock-agent 0.1.0`.
+    /// Name and version of the program: `beadlock-agent 0.1.0`.
     pub program: String,
-    /// Its number in its PID namespace.
+    /// PID of the agent in its PID namespace.
     pub pid: i64,
-    /// Its host, as the agent has called it.
+    /// Host of the agent, as the agent calls it.
     pub host: String,
-    /// Older agents, and those whose system does not say it, have none.
+    /// The mark of the process; `None` for older agents, and where the system does not say it.
     mark: Option<ProcessMark>,
 }
 
-/// What sets a process apart from every other one that has, had or will have its PID.
+/// Start time, boot and PID namespace: together with its PID they set a process apart from every other one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ProcessMark {
-    /// When it started, in clock ticks after boot.
+    /// Start of the process, in clock ticks after boot.
     start_ticks: u64,
     boot_id: String,
-    /// Its PID namespace: `pid:[4026531836]`.
+    /// PID namespace of the process: `pid:[4026531836]`.
     pid_ns: String,
 }
 
 /// Whether a process lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProcessState {
-    /// It lives.
+    /// The process lives.
     Runs,
-    /// It lives and stands still: it was stopped by a signal (state T), and goes on with SIGCONT.
+    /// The process lives but is stopped by a signal (state T); SIGCONT continues it.
     Stopped,
-    /// It has ended.
+    /// The process has ended.
     Gone,
-    /// It is of another machine, boot or PID namespace, or the system does not say.
+    /// The process is of another machine, boot or PID namespace, or the system does not say.
     #[default]
     Unknown,
 }
 
 impl ProcessState {
-    /// It has not ended.
+    /// True when the process is known not to have ended.
     pub fn lives(self) -> bool {
         matches!(self, Self::Runs | Self::Stopped)
     }
@@ -86,12 +86,12 @@ impl AgentProcess {
         })
     }
 
-    /// Its log says which process it is, so that [`AgentProcess::state`] can tell on its machine.
+    /// True when the log says which process the agent is, so that [`AgentProcess::state`] can tell on its machine.
     pub fn is_marked(&self) -> bool {
         self.mark.is_some()
     }
 
-    /// Whether it lives. Only a process of this boot and this PID namespace is asked for.
+    /// Whether the process lives. Only a process of this boot and this PID namespace is looked at.
     pub fn state(&self) -> ProcessState {
         self.mark
             .as_ref()
@@ -109,7 +109,7 @@ impl ProcessMark {
         })
     }
 
-    /// What stands before a mark, and the mark.
+    /// The text before the mark, and the mark; `None`: the text has no mark.
     fn split(text: &str) -> Option<(&str, Self)> {
         let (rest, pid_ns) = text.rsplit_once(", PID namespace ")?;
         let (rest, boot_id) = rest.rsplit_once(", boot ")?;

@@ -132,7 +132,7 @@ pub fn has_fleet_mark(place: &Place) -> beadlock_base::error::Result<bool> {
     }
 }
 
-/// What a look without the gate has come to.
+/// Result of a look at a lock without the gate.
 enum Plain {
     Decided(Decision),
     /// This stale lock is to be removed, or (`None`) a side file to be recovered.
@@ -239,8 +239,8 @@ impl Cycle {
         }
     }
 
-    /// The same in a directory that was looked up before: its path is not asked again. One that could not be opened is
-    /// answered as [`Cycle::enter_with`] answers it.
+    /// [`Cycle::enter_with`] in a directory that was opened before: its path is not looked up again. A directory that
+    /// could not be opened is answered as [`Cycle::enter_with`] answers it.
     #[doc(hidden)]
     pub fn enter_opened(opened: Result<OpenDirectory, Error>, options: &Options) -> Entered {
         let options = Options {
@@ -334,8 +334,8 @@ impl Cycle {
         self.above.as_ref().map(AsFd::as_fd)
     }
 
-    /// What became of the directory meanwhile, as [`Gate::lost`]: a long cycle that does its work in this process may
-    /// ask now and then, and end. Nothing watches over it otherwise. `None` also where there is no gate.
+    /// The loss of the gate, as [`Gate::lost`] tells it. A long cycle that does its work in this process may ask now
+    /// and then, and end: nothing else watches over it. `None` also where there is no gate.
     pub fn lost(&self) -> Option<GateLoss> {
         self.gate().and_then(Gate::lost)
     }

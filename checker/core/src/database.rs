@@ -29,7 +29,7 @@ pub const REDIRECT: &str = "redirect";
 /// The file in a database that says which fleet it has joined (docs/design.md#the-fleet).
 pub const FLEET_MARK: &CStr = c".exclusive-fleet";
 
-/// What the environment says of it; gathered where the command line is read.
+/// Variables and working directory that a search for a database uses; gathered where the command line is read.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// `$BEADLOCK_TARGET`: a target, `[beads:]DIR`.
@@ -49,7 +49,7 @@ pub struct Database {
     pub given: String,
     /// The directory that was named or found, without links; a redirect in it leads to `dir`.
     pub named: PathBuf,
-    /// The same as it was typed, absolute; a link in its place leads to `named`.
+    /// `named` as it was typed, made absolute; it may be a link that leads to `named`.
     pub(crate) at: PathBuf,
     lead: Lead,
     typed: PathBuf,
@@ -117,7 +117,8 @@ impl Database {
         matches!(read::exists_at(opened, REDIRECT), Ok(false))
     }
 
-    /// What leads to its directory now. One call of `lstat`, and one more where the database is reached by a link.
+    /// The link and the redirect that lead to the directory now. One call of `lstat`, and one more where the database
+    /// is reached by a link.
     pub fn lead_now(&self) -> Lead {
         // A link that was put there since is not followed by anybody.
         let link = if self.at == self.named {
@@ -128,7 +129,7 @@ impl Database {
         link.and_redirect(&self.named)
     }
 
-    /// What led to its directory when it was looked up.
+    /// The link and the redirect that led to the directory when it was looked up.
     pub fn lead(&self) -> Lead {
         self.lead
     }
@@ -168,8 +169,8 @@ impl Database {
         )))
     }
 
-    /// The same, for a caller that stays with it: only where it is known whether a redirect leads on from it. In a
-    /// directory that may not be searched there may be one, and when that is opened no claim uses its own lock.
+    /// This database, for a caller that stays with it. Fails where nobody can tell whether a redirect leads on from it:
+    /// a directory that may not be searched may have one, and once it is opened, no claim uses its own lock.
     pub fn to_stay_with(self) -> Result<Self, NoDatabase> {
         let redirect = self.named.join(REDIRECT);
         match fs::symlink_metadata(&redirect) {
@@ -196,7 +197,7 @@ impl Database {
         self.inode
     }
 
-    /// The same directory, whatever the paths: by device and inode.
+    /// True when both are the same directory by device and inode, whatever their paths.
     pub fn is_same(&self, other: &Self) -> bool {
         self.inode == other.inode
     }
@@ -282,7 +283,7 @@ fn redirected(
     there.map_err(|error| refused(error.to_string()))
 }
 
-/// Whether it may not be searched, so that what is in it cannot even be looked at.
+/// Whether the directory may not be searched, so that nothing in it can even be looked at.
 fn is_shut(dir: &Path) -> bool {
     fs::symlink_metadata(dir.join(REDIRECT)).is_err_and(|error| is_denied(&error))
 }
@@ -291,8 +292,8 @@ fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// What beadlock itself and the daemons write beside a database, and what leads away from it: never a reason for a
-/// cycle, never committed, never pulled. Any name that starts with `.exclusive-lock`, `.exclusive-fleet` or
+/// Whether the name is of a file that beadlock or a daemon writes beside a database, or of a redirect: never a reason
+/// for a cycle, never committed, never pulled. Any name that starts with `.exclusive-lock`, `.exclusive-fleet` or
 /// `daemon.log`, and `daemon.lock`, `daemon.pid`, `bd.sock`, [`REDIRECT`]; in letters of either case. Where names have
 /// no case, `Redirect` is the redirect, and whether they have depends on each directory.
 pub fn is_own_name(name: &OsStr) -> bool {
@@ -317,7 +318,8 @@ pub fn is_redirect(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(REDIRECT)
 }
 
-/// What leads from a database's name to its directory. Where two are the same, git need not be asked again.
+/// The link and the redirect that lead from a database's name to its directory. Where two leads are equal, git need not
+/// be asked again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lead {
     pub(crate) link: Option<Stamp>,
@@ -328,7 +330,7 @@ pub struct Lead {
 type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
 impl Lead {
-    /// What a link in the place of a database is like, before it is followed: `at` is its name as it was typed.
+    /// The link in the place of a database, before it is followed: `at` is its name as it was typed.
     pub(crate) fn of_link(at: &Path) -> Self {
         let link = fs::symlink_metadata(at)
             .ok()
@@ -339,7 +341,7 @@ impl Lead {
         }
     }
 
-    /// And the redirect in the directory `named`, before that is read.
+    /// Adds the redirect in the directory `named`, before it is read.
     pub(crate) fn and_redirect(self, named: &Path) -> Self {
         let redirect = fs::symlink_metadata(named.join(REDIRECT)).ok();
         Self {

@@ -38,11 +38,11 @@ pub enum Proceed {
 /// A stale lock that was removed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Removed {
-    /// What it said.
+    /// The record of the lock.
     pub record: Box<Record>,
-    /// What proved its holder dead.
+    /// Why the lock counted as stale.
     pub reason: Reason,
-    /// The same in its document's words, untrusted, for a lock that is judged by its age; else empty.
+    /// The reason in the words of the lock's document, untrusted, for a lock that is judged by its age; else empty.
     pub why: String,
     /// How it was made sure that nobody was just taking it over.
     pub watched: Watched,
@@ -64,11 +64,11 @@ pub enum Watched {
 pub enum Skip {
     /// Somebody claims the database.
     Locked(Box<Record>, Reason),
-    /// It is stale, and by its rule goes only when somebody says so ([`Options::force_lock`](crate::Options)).
+    /// The lock is stale, and by its rule goes only when somebody says so ([`Options::force_lock`](crate::Options)).
     Stale {
-        /// What it says.
+        /// The record of the lock.
         record: Box<Record>,
-        /// What shows that it is stale.
+        /// Why the lock counts as stale.
         reason: Reason,
         /// For how long there has been no heartbeat.
         age: Duration,
@@ -93,7 +93,7 @@ impl Decision {
         matches!(self, Self::Skip(_))
     }
 
-    /// Why, as the closed list of words has it.
+    /// The reason of the decision, from the closed list of words.
     pub fn reason(&self) -> Reason {
         match self {
             Self::Proceed(Proceed::NoLock) => Reason::NoLock,
@@ -129,7 +129,7 @@ impl Decision {
         let reason = self.reason();
         match self {
             Self::Proceed(Proceed::NoLock) => Verdict::Free,
-            // It was none.
+            // The file was not a lock.
             Self::Proceed(_) if reason == Reason::Malformed => Verdict::Free,
             Self::Proceed(_) | Self::Skip(Skip::Stale { .. }) => Verdict::Stale(reason),
             Self::Skip(Skip::Locked(..) | Skip::InProgress) => Verdict::Held(reason),
@@ -152,8 +152,8 @@ impl Decision {
 }
 
 impl Removed {
-    /// What the document of locks that are judged by their age logs of it; empty for every other, and for anything but
-    /// a lock.
+    /// The log line about this removal that the document of age-judged locks asks for; empty for every other lock, and
+    /// for a file that was not a lock.
     pub fn breaking(&self) -> String {
         if self.why.is_empty() {
             return String::new();

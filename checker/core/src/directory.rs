@@ -76,7 +76,7 @@ fn lead(absolute: &Path, shown: &str) -> Result<LeadsTo, NoDatabase> {
     }
 }
 
-/// Nobody can tell what is at `path`.
+/// The error for a path at which nobody can tell what lies there.
 pub(crate) fn unreachable(path: &Path, shown: &str, error: &io::Error) -> NoDatabase {
     let why = closed::directory_above(path)
         .unwrap_or_else(|| "check the permissions of the directories above it".to_owned());
@@ -91,14 +91,14 @@ pub(crate) fn unreachable(path: &Path, shown: &str, error: &io::Error) -> NoData
 pub struct NoDatabase {
     kind: NoDatabaseKind,
     message: String,
-    /// The message ends with how to name a database, as the program that says it is called.
+    /// Whether the message ends with how to name a database to the program that shows it.
     names_one: bool,
 }
 
-/// What is missing where there is no database.
+/// Kinds of reason why there is no database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoDatabaseKind {
-    /// There is none at the place.
+    /// No database is at the place.
     NotThere,
     /// The command line is wrong.
     Usage,
@@ -116,7 +116,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// How to name a database to it.
+    /// The command that names a database to this program.
     fn named_one(self) -> &'static str {
         match self {
             Self::Beadlock => "beadlock hold path/.beads -- …",
@@ -138,7 +138,7 @@ impl NoDatabase {
         Self::new(NoDatabaseKind::NotThere, message)
     }
 
-    /// There is none where it is looked for without a name: the message goes on with how to name one.
+    /// The error of a search without a name: the message goes on with how to name a database.
     pub(crate) fn not_found(message: String) -> Self {
         Self {
             names_one: true,
@@ -155,7 +155,7 @@ impl NoDatabase {
         Self::new(NoDatabaseKind::Usage, message)
     }
 
-    /// The same, naming the variable that the target came from.
+    /// This error, with the variable in front that the target came from: `$NAME: …`.
     pub fn of_variable(self, name: &str) -> Self {
         Self {
             message: format!("${name}: {}", self.message),
@@ -178,12 +178,12 @@ impl NoDatabase {
         }
     }
 
-    /// What is missing.
+    /// Whether the database is not there, the command line is wrong, or the place cannot be looked at.
     pub fn kind(&self) -> NoDatabaseKind {
         self.kind
     }
 
-    /// The message of this program.
+    /// The message, with the command of `program` where it says how to name a database.
     pub fn shown(&self, program: Program) -> String {
         let Self { message, .. } = self;
         match self.names_one {

@@ -16,7 +16,7 @@ use crate::read::{self, Sight};
 /// has a directory for each of Dolt's databases, or is such a database itself.
 const DATA_DIRS: [&str; 3] = ["embeddeddolt", "dolt", "proxieddb"];
 
-/// What Dolt has in each of its databases.
+/// Entries that Dolt makes in each of its databases.
 const MARKS: [&str; 2] = [".dolt/noms", ".dolt/repo_state.json"];
 
 /// The file in which bd says where a database is.
@@ -32,7 +32,7 @@ pub enum Dolt {
 }
 
 impl Dolt {
-    /// What bd keeps in Dolt of the database in the directory `database`; `None`: nothing, as far as can be seen.
+    /// How the database in the directory `database` is recognised as Dolt's; `None`: it is not, as far as can be seen.
     pub fn of(database: &Path) -> Option<Self> {
         let named = named(&database.join(METADATA));
         if named == Some(Named::Other) {

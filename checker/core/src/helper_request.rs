@@ -17,10 +17,10 @@ pub const KIND: &str = "Watchdog";
 /// A command, as a process is told of it that has not started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownCommand {
-    /// Its process.
+    /// The process of the command.
     #[serde(flatten)]
     pub process: KnownProcess,
-    /// It leads a process group of its own.
+    /// Whether the command leads a process group of its own.
     pub leads: bool,
 }
 
@@ -37,9 +37,9 @@ impl KnownCommand {
 /// The request of a helper that watches over a command, and over the process that has started both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchdogRequest<A> {
-    /// The process that has started it.
+    /// PID of the process that has started the helper.
     pub parent: i32,
-    /// The command.
+    /// The command that the helper watches over.
     pub command: KnownCommand,
     /// The task, once the parent has ended first: [`EndTree`] of a watchdog, [`OpenGate`] of a gate keeper.
     pub at_end: A,
@@ -56,7 +56,7 @@ impl<A: DeserializeOwned> WatchdogRequest<A> {
 }
 
 impl<A> WatchdogRequest<A> {
-    /// False for a number that is not of a process.
+    /// False when the PID of the command is not positive, and so not that of a process.
     pub fn is_of_a_process(&self) -> bool {
         self.command.process.pid > 0
     }
@@ -65,7 +65,7 @@ impl<A> WatchdogRequest<A> {
 /// The task of a watchdog.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndTree {
-    /// It ends the command's tree.
+    /// The watchdog ends the command's tree.
     EndTree {
         /// The mark of the command's descendants.
         token: String,
@@ -82,6 +82,6 @@ pub enum EndTree {
 /// The task of a gate keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpenGate {
-    /// It waits for the end of the command and its group, and opens the gate.
+    /// The gate keeper waits for the end of the command and its group, and opens the gate.
     OpenGate,
 }

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// As it should be.
+    /// All is as it should be.
     Info,
     /// Less happens than could.
     Warn,
-    /// What should have happened did not.
+    /// Something that should have happened did not.
     Error,
 }
 
@@ -21,7 +21,7 @@ pub enum Level {
 /// how its line begins. Where two lines begin alike, the longer beginning comes first.
 macro_rules! events {
     ($($(#[$doc:meta])* $Event:ident: $word:literal, $Level:ident, $beginning:literal;)*) => {
-        /// What a line is about: one for each beginning of a line.
+        /// The event that a line reports: one for each beginning of a line.
         #[expect(missing_docs, reason = "the beginning of a line says what it is about")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
@@ -78,7 +78,7 @@ events! {
     PushRefused: "unreachable", Warn, "Push refused by ";
     /// The remote answers again.
     Reached: "reached", Info, "Reached it again after ";
-    /// The first line of each file.
+    /// The first line of each log file.
     Header: "header", Info, "beadlock-agent ";
     AgentStarted: "agent_started", Info, "Agent started: ";
     /// The agent was told to end.
@@ -91,7 +91,7 @@ events! {
     NoGate: "no_gate", Warn, "No gate (";
     /// A session in the fleet has begun.
     FleetJoined: "fleet_joined", Info, "Joined the fleet ";
-    /// It has ended; running work is being ended.
+    /// A session in the fleet has ended; running work is being ended.
     FleetLost: "fleet_lost", Warn, "Lost the fleet: ";
     CannotWatch: "cannot_watch", Warn, "Cannot watch for changes (";
     /// A skip, or the removal of a stale lock, is missing in the audit file.
@@ -105,14 +105,14 @@ events! {
     NothingServed: "not_serving", Error, "Not serving anything: no database to serve was found below ";
     NotServing: "not_serving", Warn, "Not serving ";
     CannotLook: "cannot_look", Warn, "Cannot look below ";
-    /// What a cycle's command prints. It never begins as another line does.
+    /// A line that a cycle's command prints. It never begins as another line does.
     Output: "output", Info, "";
 }
 
 /// How the line begins by which the original daemon takes a log over.
 pub const ORIGINAL_START: &str = "Daemon started (interval: ";
 
-/// Stands in front of a line of output that could be taken for the agent's.
+/// The prefix of a line of output that could be taken for the agent's.
 pub const MARK: &str = "| ";
 
 impl Event {
@@ -121,7 +121,8 @@ impl Event {
         LINES.iter().map(|(event, ..)| *event)
     }
 
-    /// What a message is about, and what follows its beginning. What begins like none of the agent's lines is output.
+    /// The event of a message, and the text after its beginning. A message that begins like none of the agent's lines
+    /// is output.
     pub fn parse(message: &str) -> (Self, &str) {
         let first = message.as_bytes().first();
         let known = LINES
@@ -136,17 +137,17 @@ impl Event {
             .unwrap_or((Self::Output, message))
     }
 
-    /// Its word: the value of `event` in a JSON line.
+    /// The word of the event: the value of `event` in a JSON line.
     pub fn word(self) -> &'static str {
         LINES[self as usize].1
     }
 
-    /// How much it matters.
+    /// How much the event matters.
     pub fn level(self) -> Level {
         LINES[self as usize].2
     }
 
-    /// The state that its line reports, as JSON and labels have it: `local_only`. "" for a line about something else.
+    /// The state that a line of this event reports, as JSON and labels have it: `local_only`. "" for other events.
     pub fn state(self) -> &'static str {
         match self {
             Self::StateNotServing => "not_serving",
@@ -161,12 +162,12 @@ impl Event {
         }
     }
 
-    /// How its line begins; "" for output.
+    /// The beginning of a line of this event; "" for output.
     pub fn beginning(self) -> &'static str {
         LINES[self as usize].3
     }
 
-    /// Its line: the beginning, and what follows it.
+    /// A line of this event: its beginning, then `rest`.
     pub fn line(self, rest: impl Display) -> EventLine {
         EventLine {
             event: self,
@@ -175,17 +176,17 @@ impl Event {
     }
 }
 
-/// A line for the log, and what it is about.
+/// A line for the log, and its event.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EventLine {
-    /// What it is about.
+    /// The event that the line reports.
     pub event: Event,
     /// The line. It begins as those of its event.
     pub text: String,
 }
 
 impl EventLine {
-    /// The same line with more words at its end.
+    /// This line with `more` at its end.
     #[must_use]
     pub fn with(mut self, more: &str) -> Self {
         self.text += more;

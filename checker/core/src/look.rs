@@ -18,16 +18,16 @@ use crate::{
 };
 use beadlock_base::namespace;
 
-/// What a look at a lock has shown.
+/// Result of one look at a lock.
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// What it amounts to.
+    /// Whether the lock is free, held, stale or unreadable, and why.
     pub verdict: Verdict,
     /// The record, when it could be read and is valid.
     pub record: Option<Record>,
-    /// Why what lies at the path has no record of a lock; `None` where there is one, or nothing is there.
+    /// Why there is no record of a lock; `None` where there is one, or nothing lies at the path.
     pub no_record: Option<NoRecord>,
-    /// What a file without a valid record is; `None` where the record is valid, or nothing was read.
+    /// Kind of content of a file without a valid record; `None` where the record is valid, or nothing was read.
     pub content: Option<Content>,
     /// `beadlock.id`, the request id, or `sha256:` and 12 digits of the bytes; `None` when nothing could be read.
     pub id: Option<String>,
@@ -35,12 +35,12 @@ pub struct Look {
     pub facts: Option<Facts>,
     /// A lock is set aside beside it: a removal is going on, or one crashed and the next check will see to it.
     pub side_file: bool,
-    /// What lies at the lock's path; `None` when there is nothing.
+    /// Entry at the lock's path; `None` when there is nothing.
     pub on_disk: Option<OnDisk>,
 }
 
 impl Look {
-    /// What a log line says of an unreadable lock after `lock check failed: `; else empty.
+    /// Text of the log line about an unreadable lock, after `lock check failed: `; else empty.
     pub fn detail(&self) -> String {
         let why = self.no_record.clone().map(NotChecked::from);
         why.map(|why| why.to_string()).unwrap_or_default()
@@ -182,7 +182,7 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
 pub(crate) struct Dead {
     pub record: Box<Record>,
     pub reason: Reason,
-    /// What shows that it is stale, where its dialect has words for that.
+    /// Why the lock is stale, in the words of its dialect; empty where it has none.
     pub why: String,
 }
 
@@ -192,9 +192,9 @@ pub(crate) struct Judged {
     pub verdict: Verdict,
     pub record: Option<Record>,
     pub no_record: Option<NoRecord>,
-    /// What a file without a valid record is.
+    /// Kind of content of a file without a valid record; `None` where there is a record, or nothing was read.
     pub content: Option<Content>,
-    /// Not looked for where only the protocol is asked.
+    /// ID of the lock; `None` also where only the protocol is asked.
     pub id: Option<String>,
     pub facts: Option<Facts>,
 }
@@ -271,7 +271,7 @@ impl Judged {
         }
     }
 
-    /// It is stale, and what is stale of this dialect may go.
+    /// True when the lock is stale, and its dialect or `force_lock` lets it be removed.
     pub(crate) fn may_go(&self, options: &Options) -> bool {
         let goes_by_itself = self
             .record
@@ -363,7 +363,8 @@ fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> D
     mark.map_or(Duration::ZERO, |mark| options.refreshes.unrefreshed(mark))
 }
 
-/// What a file without a valid record is. A file with the name of a lock is one, whatever is in it.
+/// Kind of content of a file without a valid record. A file with the name of a lock counts as a record, whatever data
+/// it has.
 fn content(bytes: &[u8], names: &Names) -> Content {
     match Content::of(bytes) {
         Content::Data if names.is_lock_by_name() => Content::Record,

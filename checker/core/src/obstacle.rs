@@ -8,7 +8,7 @@ use nix::errno::Errno;
 pub enum Obstacle {
     /// This process may open no more files (EMFILE).
     Descriptors,
-    /// Nobody on this machine may (ENFILE).
+    /// No process on this machine may open more files (ENFILE).
     FileTable,
     /// Another process has the file open under a write lease, and does not give it up.
     Lease,
@@ -24,7 +24,7 @@ impl Obstacle {
         }
     }
 
-    /// What to do about it.
+    /// Advice to a person in one line: the lock may be alive, and what to try.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Descriptors => {

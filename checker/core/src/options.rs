@@ -1,8 +1,8 @@
-//! What a check may do beyond the protocol.
+//! Options of a check, for what goes beyond the protocol.
 
 use crate::{dialect::AgeLimits, dialect::Rules, facts::Depth, refresh::RefreshWatch};
 
-/// What a check may do beyond the protocol.
+/// Options of a check. The default is the protocol alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
     /// Let the four proofs of docs/design.md#proof-of-death count as death, beside ESRCH.
@@ -16,7 +16,7 @@ pub struct Options {
     /// How old a lock that is judged by its age may become.
     #[doc(hidden)]
     pub limits: AgeLimits,
-    /// What earlier looks at a lock that is judged by its age have shown.
+    /// Refreshes that earlier looks have seen, for a lock that is judged by its age.
     #[doc(hidden)]
     pub refreshes: RefreshWatch,
     /// The caller has a right in the fleet that the database has joined, or was told to do without it.

@@ -7,12 +7,12 @@ use std::{
 
 use crate::place::Names;
 
-/// What is wrong with a file for output.
+/// Why a file must not be used for output: it belongs to a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// Its name is one that lock files of databases and the files beside them have.
+    /// The file has a name that lock files of databases and the files beside them have.
     ByName,
-    /// It is the lock file of the target, or lies beside it under its name.
+    /// The file is the lock file of the target, or lies beside it under its name.
     ByTarget,
 }
 

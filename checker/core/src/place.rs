@@ -61,12 +61,12 @@ impl Place {
         &self.dir
     }
 
-    /// The lock file.
+    /// Path of the lock file.
     pub fn path(&self) -> PathBuf {
         join(&self.dir, self.names.lock())
     }
 
-    /// The side file.
+    /// Path of the side file, under which a lock is set aside.
     pub fn aside(&self) -> PathBuf {
         join(&self.dir, self.names.aside())
     }
@@ -77,7 +77,7 @@ impl Place {
         self.names.dialect()
     }
 
-    /// What the lock and its side file are called.
+    /// File names of the lock and of its side file.
     #[doc(hidden)]
     pub fn names(&self) -> &Names {
         &self.names

@@ -17,13 +17,13 @@ use beadlock_base::{
 /// A parsed target: a scheme, and what stands behind its colon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// What stands before the colon.
+    /// The scheme before the colon; `beads` where none is written.
     pub scheme: Scheme,
-    /// What stands behind it, to the byte.
+    /// The text after the colon, to the byte.
     pub rest: PathBuf,
 }
 
-/// What stands before the colon of a target. Whatever has to know the schemes asks here, so that none is forgotten.
+/// The schemes of targets. Code that has to know all schemes asks here, so that none is forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// `beads:DIR`
@@ -79,7 +79,7 @@ impl Scheme {
         }
     }
 
-    /// With its colon: `memory:`.
+    /// The scheme with its colon: `memory:`.
     pub fn prefix(self) -> &'static str {
         self.words()[0]
     }
@@ -131,7 +131,7 @@ impl Target {
             .is_ok_and(|target| target.scheme == Scheme::Beads && target.rest == path)
     }
 
-    /// What to type for the lock that any directory can have.
+    /// The target `memory:DIR`: the lock that any directory can have.
     pub(crate) fn lock_of_directory(path: &Path) -> OsString {
         let mut target = OsString::from(Scheme::Memory.prefix());
         target.push(path);
@@ -224,7 +224,7 @@ impl Place {
 }
 
 impl NoDatabase {
-    /// `file:PATH` where there is a lock file with a record to be named.
+    /// The error for a `file:PATH` where a target with a lock file and a record is needed.
     pub fn not_for_files(path: &Path) -> Self {
         let shown = Scheme::File.shown(path);
         Self::usage(format!(

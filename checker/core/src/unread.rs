@@ -54,7 +54,7 @@ impl From<Unread> for io::Error {
 pub enum NoRecord {
     /// The file could not be read.
     Unread(Unread),
-    /// It was read, and says something else.
+    /// The file was read, and its content is not a record of a lock.
     Rejected(Rejected),
 }
 

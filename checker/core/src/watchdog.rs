@@ -51,7 +51,8 @@ pub(crate) fn that_ends(command: &ProcessRecord) -> io::Result<Option<i32>> {
     Ok(None)
 }
 
-/// Its name comes first: whoever reads a command line waits for the process, which may hang on a file system.
+/// Whether the process is a watchdog that ends the work of `command`. Its name is read first: whoever reads a command
+/// line waits for the process, which may hang on a file system.
 fn ends(pid: i32, command: &ProcessRecord) -> io::Result<bool> {
     let name = fs::read(format!("/proc/{pid}/comm"))?;
     if name.trim_ascii_end() != beside::WATCHDOG.to_bytes() {
@@ -74,7 +75,7 @@ fn ends(pid: i32, command: &ProcessRecord) -> io::Result<bool> {
     Ok(i64::from(watched_pid) == command.pid && !is_another && namespace::is_of_ours(pid))
 }
 
-/// It is gone by now, or another user's who hides it.
+/// True when the process is gone by now, or belongs to another user who hides it.
 fn cannot_be_seen(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -39,7 +39,7 @@ impl Zombie {
         (verdict == Verdict::Stale(Reason::Zombie)).then(|| Self::of(pid))
     }
 
-    /// Of a process that is known to be one.
+    /// The zombie with this PID, whose parent is looked up. The caller knows that the process is a zombie.
     pub fn of(pid: i32) -> Self {
         // 0: the parent is of another PID namespace.
         let parent = Stat::read(pid)
@@ -51,7 +51,7 @@ impl Zombie {
         }
     }
 
-    /// The same without a name that a shell may not read as plain text: for a line that is to be pasted.
+    /// This zombie without its parent's name where a shell may not read that as plain text: for a line to be pasted.
     pub fn in_plain_text(mut self) -> Self {
         if let Some((_, name)) = &mut self.parent {
             name.take_if(|name| !is_plain_word(name));

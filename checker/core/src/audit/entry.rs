@@ -14,24 +14,24 @@ use crate::{
 const LONGEST: usize = 128 * 1024;
 
 beadlock_base::words! {
-    /// What happened to a lock: a closed list.
+    /// Kinds of event in the life of a lock: a closed list.
     #[derive(Serialize)]
     #[serde(rename_all = "snake_case")]
     #[non_exhaustive]
     pub enum Event {
-        /// It was claimed.
+        /// A claim has made the lock.
         LockAcquired = "lock_acquired",
-        /// Its holder has ended the claim.
+        /// The holder of the lock has ended the claim.
         LockReleased = "lock_released",
-        /// It kept somebody from claiming, or a cycle from running.
+        /// The lock kept somebody from claiming, or a cycle from running.
         LockBlocked = "lock_blocked",
-        /// Its holder was proved dead, and it was removed.
+        /// The holder of the lock was proved dead, and the lock was removed.
         LockStaleRemoved = "lock_stale_removed",
-        /// Somebody took it away by hand (`beadlock break`).
+        /// Somebody removed the lock by hand (`beadlock break`).
         LockBroken = "lock_broken",
-        /// It vanished, changed or could not be kept up while it was held.
+        /// The lock vanished, changed or could not be kept up while it was held.
         LockLost = "lock_lost",
-        /// It was claimed, or a cycle was run, without the fleet that its database has joined (`--no-fleet`).
+        /// A lock was claimed, or a cycle was run, without the fleet that its database has joined (`--no-fleet`).
         FleetWaived = "fleet_waived",
     }
 }
@@ -89,49 +89,49 @@ impl Entry {
         }
     }
 
-    /// Why, in one word; [`Reason`] has those of checks.
+    /// Sets the reason: why, in one word; [`Reason`] has the words of checks.
     pub fn reason(mut self, word: impl Display) -> Self {
         self.reason = Some(self.short(word));
         self
     }
 
-    /// Why, in a sentence.
+    /// Sets the detail: why, in a sentence.
     pub fn detail(mut self, sentence: impl Display) -> Self {
         self.detail = Some(self.short(sentence));
         self
     }
 
-    /// From the claim to its end.
+    /// Sets for how long the lock was held, from the claim to its end.
     pub fn held_for(mut self, held: Duration) -> Self {
         self.held_duration_seconds = Some(held.as_secs());
         self
     }
 
-    /// How the work has ended.
+    /// Sets how the work under the lock has ended.
     pub fn result(mut self, result: Outcome) -> Self {
         self.result = Some(result);
         self
     }
 
-    /// What went wrong, in a sentence.
+    /// Sets the error: the failure, in a sentence.
     pub fn error(mut self, sentence: impl Display) -> Self {
         self.error = Some(self.short(sentence));
         self
     }
 
-    /// The record in the lock file, of any dialect.
+    /// Sets the record in the lock file, of any dialect.
     pub fn lock(mut self, record: &impl Serialize) -> Self {
         self.lock = self.raw(record);
         self
     }
 
-    /// The record that was removed or broken, of any dialect.
+    /// Sets the record that was removed or broken, of any dialect.
     pub fn previous_lock(mut self, record: &impl Serialize) -> Self {
         self.previous_lock = self.raw(record);
         self
     }
 
-    /// The stale lock that was removed: why it could be, how it was watched, what it said.
+    /// Sets the facts of a stale lock that was removed: the reason, how it was watched, and its record.
     pub fn removed(mut self, removed: &Removed) -> Self {
         self.watched = Some(match removed.watched {
             Watched::ByLease => "lease",
@@ -140,7 +140,7 @@ impl Entry {
         self.reason(removed.reason).previous_lock(&removed.record)
     }
 
-    /// What was in the way: why, and the record; without one, what the check says of it.
+    /// Sets the reason of a skip, and the record in the way; where there is no record, what the check says of it.
     pub fn skip(self, skip: &Skip) -> Self {
         match skip {
             Skip::Locked(record, reason) | Skip::Stale { record, reason, .. } => {
@@ -161,7 +161,7 @@ impl Entry {
         }
     }
 
-    /// What happened.
+    /// The event that this line reports.
     pub fn event(&self) -> Event {
         self.event
     }

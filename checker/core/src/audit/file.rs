@@ -235,7 +235,7 @@ impl Failed {
         self.is_news
     }
 
-    /// What the system said.
+    /// The kind of error that the system returned.
     pub fn kind(&self) -> io::ErrorKind {
         self.kind
     }

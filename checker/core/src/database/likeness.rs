@@ -18,13 +18,13 @@ pub enum Directories {
 }
 
 impl Directories {
-    /// Of an option that insists.
+    /// [`Self::Any`] where an option of the user insists, else [`Self::LikeOne`].
     pub fn any(insists: bool) -> Self {
         if insists { Self::Any } else { Self::LikeOne }
     }
 }
 
-/// What a message suggests instead.
+/// Kinds of target that a message suggests instead of a directory that is not a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suggest {
     /// The path of a database.
@@ -34,9 +34,9 @@ pub enum Suggest {
 }
 
 impl Database {
-    /// It is called `.beads`, as it was typed or as it is; it is `$BEADS_DIR`; or a database file lies in it, or in
-    /// the directory whose redirect leads to it. The directory is read only where its name says nothing. One that
-    /// cannot be read may be one.
+    /// True when the directory is called `.beads`, as it was typed or as it is; when it is `$BEADS_DIR`; or when a
+    /// database file lies in it, or in the directory whose redirect leads to it. The directory is read only where its
+    /// name says nothing. A directory that cannot be read may be a database.
     pub fn looks_like_one(&self, environment: &Environment) -> bool {
         let (dir, named) = (self.dir.as_path(), self.named.as_path());
         let is_called = |path: &Path| path.file_name() == Some(OsStr::new(BEADS));
@@ -48,7 +48,7 @@ impl Database {
             || (dir != named && has_database_file(dir))
     }
 
-    /// Why it is not taken for a database, and what to type instead. `None`: it looks like one.
+    /// Why the directory is not taken for a database, and what to type instead. `None`: it looks like one.
     pub fn doubt(&self, suggest: Suggest, environment: &Environment) -> Option<NoDatabase> {
         if self.looks_like_one(environment) {
             return None;
@@ -67,7 +67,7 @@ impl Database {
         )))
     }
 
-    /// The database, where the directory is taken for one.
+    /// This database, where `directories` accepts it. The error says what to type instead.
     pub fn accepted(
         self,
         directories: Directories,

@@ -32,14 +32,14 @@ pub enum NotChecked {
     NotRecovered {
         /// The name of the side file, for people.
         aside: String,
-        /// Why.
+        /// Why the lock could not be dealt with.
         why: NotChanged,
     },
     /// The database has joined a fleet, and this check has no right in it.
     FleetUseCycle,
     /// The fleet of the database stands in the way.
     Fleet {
-        /// How.
+        /// How the fleet keeps the cycle from running.
         doubt: FleetDoubt,
         /// The words of the fleet.
         words: String,
@@ -58,21 +58,21 @@ pub enum NotChanged {
 /// How the fleet of a database keeps a cycle from running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FleetDoubt {
-    /// Somebody claims the database in it, and the claim does not read as a lock.
+    /// Somebody claims the database in the fleet, and the claim does not read as a lock.
     Held,
-    /// It was made a moment ago: what ran under an earlier one of its name may not have ended yet.
+    /// The fleet was made a moment ago: work under an earlier fleet of its name may not have ended yet.
     New,
-    /// It does not answer, or does not know this database.
+    /// The fleet does not answer, or does not know this database.
     Unreachable,
-    /// The right in it was lost.
+    /// The right in the fleet was lost.
     Lost,
 }
 
-/// A failed call, as a decision keeps it: decisions are cloned and compared, what the system has said is not.
+/// A failed call, as a decision keeps it: decisions are cloned and compared, which an error of the system cannot be.
 #[derive(Debug, Clone)]
 pub struct FailedCall(Arc<Error>);
 
-/// What a reader can tell from the words of a [`NotChecked`] who has a log and nothing else.
+/// The part of a [`NotChecked`] that a reader of the log alone can tell from its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoggedDoubt {
     /// The lock is stale, and could not be removed.
@@ -84,7 +84,7 @@ pub enum LoggedDoubt {
 }
 
 impl NotChecked {
-    /// Why, as the closed list of words has it.
+    /// The reason, from the closed list of words.
     pub fn reason(&self) -> Reason {
         match self {
             Self::Unread(_) | Self::NotReached(_) | Self::Unanswered(_) => Reason::Unreadable,
@@ -114,7 +114,7 @@ impl NotChecked {
         }
     }
 
-    /// What [`NotChecked::parse`] makes of its words.
+    /// The doubt that [`NotChecked::parse`] reads from the words of this value.
     #[doc(hidden)]
     pub fn doubt(&self) -> LoggedDoubt {
         let obstacle = match self {
@@ -134,7 +134,7 @@ impl FailedCall {
         self.0.raw_os_error().and_then(Obstacle::of_errno)
     }
 
-    /// What has failed.
+    /// The error of the call: its step, its path and the system's error.
     pub fn error(&self) -> &Error {
         &self.0
     }

@@ -209,7 +209,7 @@ fn every_errno_is_read_back_by_its_words() {
     assert_eq!(Unread::parse(""), None);
 }
 
-/// As the original daemon and earlier releases have them.
+/// Words that the original daemon and earlier releases have logged.
 #[test]
 fn the_words_of_older_daemons_are_understood() {
     use LoggedDoubt::{MayBeAlive, NotRemoved, Other};
