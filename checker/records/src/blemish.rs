@@ -7,24 +7,24 @@ use crate::lines::{self, Kind, Line};
 /// A line that a record file should not have. `Display` says it in one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blemish<'a> {
-    /// What is wrong with it.
+    /// Kind of defect in the line.
     pub kind: BlemishKind,
-    /// Its number, from 1.
+    /// Number of the line in its file, from 1.
     pub line: usize,
-    /// Its bytes, without its end.
+    /// Bytes of the line, without its end.
     pub text: &'a [u8],
 }
 
-/// What is wrong with a line; of several the first of these.
+/// Kinds of defect in a line; where a line has several, the first in this order counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BlemishKind {
-    /// It begins with `<<<<<<< ` or `>>>>>>> `, or is `=======`.
+    /// The line begins with `<<<<<<< ` or `>>>>>>> `, or is `=======`.
     Marker,
-    /// It has a NUL byte.
+    /// The line has a NUL byte.
     Nul,
     /// The last line, without a newline and not JSON: a writer was cut off, or is still at work.
     Torn,
-    /// It is not JSON.
+    /// The line is not JSON.
     NotJson,
 }
 

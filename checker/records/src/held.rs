@@ -1,11 +1,11 @@
-//! What a file has for an id: of several lines the one that counts.
+//! The line that counts among all lines of a file for one id.
 
 use std::cmp::Ordering;
 
 use crate::json::Value;
 use crate::time::Time;
 
-/// What a version has for an id.
+/// The line that one version has for an id, if there is one that counts.
 pub enum Held<'a> {
     Nothing,
     Line(&'a [u8]),
@@ -17,7 +17,7 @@ pub fn created_at<'v, 'a>(record: &'v Value<'a>) -> Option<&'v Value<'a>> {
     record.object().and_then(|record| record.get(b"created_at"))
 }
 
-/// The line that counts: of several the newer; without a newer one the later.
+/// The line that counts: the newest of several by its time; where none is newer, the last one in the file.
 pub fn held<'a>(mut lines: impl Iterator<Item = &'a [u8]> + Clone) -> Held<'a> {
     let Some(first) = lines.next() else {
         return Held::Nothing;

@@ -7,7 +7,7 @@ use crate::json::{self, Outer, decoded, is_integer};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What a line is.
+/// Kind of a line, by its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// A JSON object with an id.
@@ -21,17 +21,17 @@ pub enum Kind<'a> {
 /// A line that is more than spaces.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
-    /// Its bytes, without its end.
+    /// Bytes of the line, without its end.
     pub text: &'a [u8],
-    /// Where they begin in the file.
+    /// Offset of these bytes in the file.
     pub begin: usize,
-    /// Its number in the file, from 1.
+    /// Number of the line in the file, from 1.
     pub number: u32,
     /// Whether an LF ends it: only the last line may have none.
     pub has_end: bool,
 }
 
-/// What belongs to no line.
+/// Properties of a file that belong to none of its lines.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
     pub has_byte_order_mark: bool,
@@ -81,11 +81,11 @@ pub fn read<'a>(bytes: &'a [u8], mut line: impl FnMut(Line<'a>, Kind<'a>)) -> Fr
     }
 }
 
-/// What a line is. Where an object has `id` twice, the later one counts, as it does for most readers.
+/// The kind of a line. Where an object has `id` twice, the later one counts, as it does for most readers.
 pub fn kind(line: &[u8], is_utf8: bool) -> Kind<'_> {
     let mut id = None;
     let outer = json::members(line, is_utf8, |name, value| {
-        // No escape of one character is shorter than it.
+        // A name with an escape is longer than `id` itself.
         if name == b"id" || (name.len() > 2 && name.contains(&b'\\') && *decoded(name) == *b"id") {
             id = id_of(value);
         }

@@ -1,4 +1,4 @@
-//! What a merge says besides its bytes.
+//! Conflicts and notes: the outcome of a merge besides its bytes.
 
 use crate::id::Id;
 
@@ -7,12 +7,12 @@ use crate::id::Id;
 pub enum Side {
     /// The version that the merge is written over.
     Ours,
-    /// The other one.
+    /// The other version.
     Theirs,
 }
 
 impl Side {
-    /// The side across.
+    /// The opposite side.
     pub fn other(self) -> Self {
         match self {
             Self::Ours => Self::Theirs,
@@ -21,13 +21,13 @@ impl Side {
     }
 }
 
-/// What a merge leaves to a person. `Display` says it in one line, with "ours" and "theirs"; [`Conflict::told`] with
-/// other names for the two sides.
+/// A decision that a merge leaves to a person. `Display` says it in one line, with "ours" and "theirs";
+/// [`Conflict::told`] with other names for the two sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The record; `None` for a line without an id, and for a whole file.
     pub id: Option<Id>,
-    /// What could not be decided.
+    /// Why the merge could not decide, with the members or lines concerned.
     pub kind: ConflictKind,
 }
 
@@ -45,7 +45,7 @@ pub enum ConflictKind {
     Indivisible,
     /// One side added a line that is not JSON.
     BadLine {
-        /// Which side.
+        /// The side that added the line.
         side: Side,
         /// The line's number there, from 1.
         line: usize,
@@ -62,15 +62,15 @@ pub enum ConflictKind {
 /// A member with two values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberConflict {
-    /// Its name; that of a member of an inner object after the outer one's name and a point, as in `meta.k`.
+    /// Name of the member; in an inner object it follows the outer one's name and a point, as in `meta.k`.
     pub name: String,
-    /// The bytes of its value at ours; `None` where it is absent.
+    /// Bytes of the value in ours; `None` where the member is absent.
     pub ours: Option<Vec<u8>>,
-    /// The same at theirs.
+    /// Bytes of the value in theirs; `None` where the member is absent.
     pub theirs: Option<Vec<u8>>,
 }
 
-/// What a merge has decided and a person may want to know. `Display` says it in one line, as that of [`Conflict`] does.
+/// A decision of a merge that a person may want to know. `Display` says it in one line, as that of [`Conflict`] does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     /// One side removed the record and the other changed it: it is kept.

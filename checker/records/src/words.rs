@@ -1,4 +1,4 @@
-//! What conflicts and notes say: one line each, for people.
+//! Sentences about conflicts, notes, blemishes and limits: one line each, for people.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::outcome::{Conflict, ConflictKind, Note, Side};
 use crate::record_file::Ahead;
 use crate::time;
 
-/// What the two sides are called in a sentence, each after a verb: "changed here", "deleted at origin".
+/// Names of the two sides in a sentence, each after a verb: "changed here", "deleted at origin".
 #[derive(Debug, Clone, Copy)]
 pub struct SideNames<'a> {
     /// "here", for example.
@@ -44,14 +44,14 @@ pub struct Sentence<'a, T> {
 }
 
 impl Conflict {
-    /// Its sentence, with these names of the sides.
+    /// The sentence about this conflict, with these names of the sides.
     pub fn told<'a>(&'a self, names: SideNames<'a>) -> Sentence<'a, Self> {
         Sentence { what: self, names }
     }
 }
 
 impl Note {
-    /// Its sentence, with these names of the sides.
+    /// The sentence about this note, with these names of the sides.
     pub fn told<'a>(&'a self, names: SideNames<'a>) -> Sentence<'a, Self> {
         Sentence { what: self, names }
     }

@@ -29,21 +29,21 @@ pub const LONGEST: usize = 16 << 20;
 /// A value, taken apart.
 #[derive(Debug)]
 pub struct Value<'a> {
-    /// Its bytes, as they are written.
+    /// Bytes of the value, as they are written.
     pub raw: &'a [u8],
-    /// Where they begin in what holds it: the object, the list or the line.
+    /// Offset of these bytes in the object, the list or the line that holds the value.
     pub at: usize,
     pub content: Content<'a>,
     /// Equal for equal content. Without it, values that differ deep inside would be compared anew at each level around.
     hash: u64,
 }
 
-/// What a value is made of.
+/// Parts of a value, by its kind.
 #[derive(Debug)]
 pub enum Content<'a> {
     /// A number by its digits, `true`, `false` or `null`.
     Scalar,
-    /// Decoded.
+    /// A text, decoded.
     Text(Cow<'a, [u8]>),
     List(Vec<Value<'a>>),
     /// In a box: most values are not objects, and there may be millions in a line.
@@ -55,7 +55,7 @@ pub enum Content<'a> {
 /// An object in which each name comes once.
 #[derive(Debug)]
 pub struct Object<'a> {
-    /// In the order of the text.
+    /// The members, in the order of the text.
     pub members: Vec<Member<'a>>,
     /// Indices of `members`, by name.
     by_name: Vec<u32>,
@@ -63,11 +63,11 @@ pub struct Object<'a> {
 
 #[derive(Debug)]
 pub struct Member<'a> {
-    /// Decoded.
+    /// Name of the member, decoded.
     pub name: Cow<'a, [u8]>,
-    /// Where its name begins in the object.
+    /// Offset of the name in the object.
     pub at: usize,
-    /// The bytes of its name and colon, up to the value.
+    /// Bytes of the name and the colon, up to the value.
     pub head: &'a [u8],
     pub value: Value<'a>,
 }

@@ -13,7 +13,7 @@ const PLAIN: [bool; 256] = {
     plain
 };
 
-/// What a line is as JSON.
+/// Kind of a line as JSON, by its outermost value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outer {
     Object,
@@ -99,7 +99,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// What stands between two brackets, separated by commas; `element` reads one.
+    /// Reads the elements between two brackets, separated by commas; `element` reads one.
     pub fn elements(
         &mut self,
         open: u8,
@@ -131,7 +131,7 @@ impl<'a> Scanner<'a> {
         is_there.then_some(())
     }
 
-    /// The bytes of the value here.
+    /// Reads the value here, and returns its bytes.
     pub fn value(&mut self) -> Option<&'a [u8]> {
         let begin = self.at;
         self.skip()?;
@@ -208,7 +208,7 @@ impl<'a> Scanner<'a> {
         is_it.then_some(())
     }
 
-    /// A text; what is between its quotes.
+    /// Reads a text, and returns the bytes between its quotes.
     pub fn string(&mut self) -> Option<&'a [u8]> {
         if !self.eat(b'"') {
             return None;

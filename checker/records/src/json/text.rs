@@ -1,4 +1,4 @@
-//! What a text of JSON says.
+//! Decoding of JSON texts.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ pub fn decoded(written: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
-/// Adds what `unit` stands for, with the second half of its pair where there is one, and returns what follows.
+/// Adds the code point of `unit`, with the second half of its pair where there is one, and returns the rest after it.
 fn push_code_point<'a>(bytes: &mut Vec<u8>, unit: u32, rest: &'a [u8]) -> &'a [u8] {
     if let (0xd800..=0xdbff, Some(pair)) = (unit, rest.strip_prefix(b"\\u")) {
         let (low, after) = utf16_unit(pair);

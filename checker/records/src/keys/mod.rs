@@ -1,4 +1,4 @@
-//! What the lines of three versions are compared by.
+//! Keys by which the lines of three versions are compared.
 //!
 //! Lines are kept by where they lie in their file, not as copies: 24 bytes for each line of each version, and some 150 for
 //! each key.
@@ -24,13 +24,13 @@ pub const VERSIONS: [Version; 3] = [Version::Base, Version::Ours, Version::Their
 /// No line, or no key.
 const NONE: u32 = u32::MAX;
 
-/// What a line is compared by. The order is that of lines without a time: records first.
+/// The key by which a line is compared. The order is that of lines without a time: records first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key<'a> {
     Record(LineId<'a>),
     /// The bytes of other JSON, and which occurrence of them in the file it is.
     Other(&'a [u8], u32),
-    /// The same of a line that is not JSON.
+    /// The bytes of a line that is not JSON, and which occurrence of them in the file it is.
     Bad(&'a [u8], u32),
 }
 
@@ -40,7 +40,7 @@ impl Key<'_> {
     }
 }
 
-/// Where a line lies, and what it belongs to. There may be millions.
+/// Place and key of a line. There may be millions.
 struct Entry {
     begin: u32,
     length: u32,
@@ -137,7 +137,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Lines that are not records, and those of the ids in `logs`, which then have no line left.
+    /// Gives keys to lines that are not records, and to those of the ids in `logs`, which then have no line left.
     fn give_keys_to_other_lines(&mut self, logs: &[bool]) {
         /// The keys of lines of the same bytes, by occurrence.
         #[derive(Default)]

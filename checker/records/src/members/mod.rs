@@ -10,7 +10,7 @@ use crate::time::{self, Time};
 
 use layout::{Layout, Writer, in_order};
 
-/// What goes where `status` goes.
+/// Members that are taken from the same side as `status`, where both sides changed that.
 const STATUS_MEMBERS: [&[u8]; 7] = [
     b"closed_at",
     b"close_reason",
@@ -33,7 +33,7 @@ pub struct Three<'v, 'a> {
 #[derive(Clone, Copy)]
 pub struct Changed<'v, 'a> {
     pub line: &'a [u8],
-    /// The object in it.
+    /// The object in the line.
     pub value: &'v Value<'a>,
 }
 
@@ -48,14 +48,14 @@ pub enum MergedRecord {
     },
 }
 
-/// What was decided by time alone.
+/// Decision by time alone: the side of the newer record, and the members that were taken from it.
 pub struct ByTime {
     pub time: &'static str,
     pub newer: Side,
     pub members: Vec<String>,
 }
 
-/// Merges it; both sides have changed it, and to different content.
+/// Merges a record that both sides have changed to different content.
 pub fn merge(record: &Three<'_, '_>) -> (MergedRecord, Option<ByTime>) {
     let (ours, theirs) = (record.ours, record.theirs);
     let newer = newer(ours.value, theirs.value);
@@ -118,7 +118,7 @@ fn are_equal(one: Option<&Value<'_>>, two: Option<&Value<'_>>) -> bool {
     }
 }
 
-/// Equal, but for the time of each. A run that renews all times has not changed such a record.
+/// True when two objects are equal but for the time of each. A run that renews all times has not changed such a record.
 pub fn differ_in_time_alone(one: &Object<'_>, two: &Object<'_>) -> bool {
     let time = |record| time::of_record(record).map(|(name, _)| name);
     let (time_of_one, time_of_two) = (time(one), time(two));
@@ -142,7 +142,7 @@ pub fn differ_in_time_alone(one: &Object<'_>, two: &Object<'_>) -> bool {
 enum Decision {
     /// This side: its value, or that it has none.
     Take(Side),
-    /// Both sides, with what they have in it.
+    /// Both sides, with the members of both merged.
     MergeObjects,
     MergeLists,
 }
@@ -190,7 +190,7 @@ struct Merger<'m> {
     leading: Side,
     /// The side that is taken where nothing decides.
     on_conflict: Side,
-    /// What stands between two parts where the leading side has no two of them.
+    /// Bytes between two parts, where the leading side does not have two of them.
     separator: &'m [u8],
     undecided: Vec<MemberConflict>,
     by_time: Vec<String>,
@@ -217,7 +217,7 @@ impl<'m> Merger<'m> {
         }
     }
 
-    /// The merged line; that of a side where the two are equal.
+    /// The merged line; where its content is equal to that of a side, the line of that side.
     fn line(&mut self, record: &Three<'_, '_>) -> Vec<u8> {
         let leading = pick(self.leading, record.ours, record.theirs);
         let mut line = leading.line[..leading.value.at].to_vec();
@@ -297,7 +297,7 @@ impl<'m> Merger<'m> {
         self.path.truncate(length);
     }
 
-    /// Where `status` and its companions go, if both sides changed it to different values.
+    /// The side from which `status` and its companions are taken, if both sides changed it to different values.
     fn status(&mut self, objects: Objects<'_, '_>) -> Option<Side> {
         let values = objects.get(b"status");
         let is_tombstone =
@@ -343,7 +343,7 @@ impl<'m> Merger<'m> {
         Decision::Take(self.by_time_or_nobody(name, values))
     }
 
-    /// The newer record; else the side that this line of the conflict is for.
+    /// The side of the newer record; where none is newer, the side that this line of the conflict is for.
     fn by_time_or_nobody(&mut self, name: &[u8], values: Values<'_, '_>) -> Side {
         let name = [&self.path, name].concat();
         let name = String::from_utf8_lossy(&name).into_owned();
@@ -360,7 +360,7 @@ impl<'m> Merger<'m> {
         self.on_conflict
     }
 
-    /// Writes two lists as one set: what both have, and what one side added.
+    /// Writes two lists as one set: the elements that both have, and those that one side added.
     fn list(&self, values: Values<'_, '_>, out: &mut Vec<u8>) {
         let (Some(ours), Some(theirs)) = (values.ours, values.theirs) else {
             return;
@@ -388,7 +388,8 @@ impl<'m> Merger<'m> {
     }
 }
 
-/// Of two times the newer; of equal instants the one of the smaller bytes. `None` where they cannot be compared.
+/// The side with the newer time; of equal instants, the side with the smaller bytes. `None` where they cannot be
+/// compared.
 fn newer_time(ours: &Value<'_>, theirs: &Value<'_>) -> Option<Side> {
     let order = Time::read(ours)?.compare(&Time::read(theirs)?)?;
     Some(match order.then_with(|| theirs.raw.cmp(ours.raw)) {
@@ -411,7 +412,7 @@ impl<'v, 'a> Set<'v, 'a> {
         Self(sorted)
     }
 
-    /// Texts and objects only, none of them twice.
+    /// True for a list of texts and objects only, none of them twice.
     fn is(list: &'v Value<'a>) -> bool {
         let elements = elements(Some(list));
         let are_such = elements

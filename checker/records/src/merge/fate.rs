@@ -1,4 +1,4 @@
-//! What becomes of each key.
+//! The fate of each key: its lines in the merged file, or a conflict.
 
 use crate::held::{Held, created_at, held};
 use crate::id::Id;
@@ -7,12 +7,12 @@ use crate::keys::{Key, Keys, VERSIONS, Version};
 use crate::members::{self, Changed, MergedRecord, Three};
 use crate::outcome::{Conflict, ConflictKind, Note, Side};
 
-/// What becomes of a key.
+/// Lines of a key in the merged file, or the conflict about them.
 pub enum Fate<'a> {
     Gone,
     /// This line.
     Line(&'a [u8]),
-    /// All the lines that this side has for it.
+    /// All the lines that this side has for the key.
     LinesOf(Side),
     /// A line that neither side has.
     Merged(Vec<u8>),
@@ -115,7 +115,7 @@ impl<'k, 'a> Fates<'k, 'a> {
         }
     }
 
-    /// Both sides have what BASE has not.
+    /// Both sides have a key that BASE does not have.
     fn added_twice(&mut self, key: u32, ours: &'a [u8], theirs: &'a [u8]) -> Fate<'a> {
         if ours == theirs {
             return Fate::Line(ours);
@@ -134,7 +134,7 @@ impl<'k, 'a> Fates<'k, 'a> {
         }
     }
 
-    /// One side removed what BASE has; `side` still has it.
+    /// One side removed a key that BASE has; `side` still has it.
     fn removed(&mut self, key: u32, base: &'a [u8], line: &'a [u8], side: Side) -> Fate<'a> {
         if base == line {
             return Fate::Gone;
@@ -156,7 +156,7 @@ impl<'k, 'a> Fates<'k, 'a> {
         Fate::Line(line)
     }
 
-    /// One side alone has it, and BASE has not.
+    /// One side alone has the key, and BASE does not have it.
     fn added(&mut self, key: u32, line: &'a [u8], side: Side) -> Fate<'a> {
         let Key::Bad(..) = self.keys.key(key) else {
             return Fate::Line(line);

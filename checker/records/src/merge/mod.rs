@@ -15,7 +15,7 @@ pub const MAX_BYTES: usize = 512 << 20;
 /// that files of tiny lines take.
 pub const MAX_LINES: usize = 1 << 23;
 
-/// What is written for a key that the merge cannot decide.
+/// Lines to write for a key that the merge cannot decide.
 #[derive(Debug, Clone, Copy)]
 pub enum Undecided<'a> {
     /// Both sides between conflict markers. In both halves everything is merged that can be.
@@ -26,12 +26,12 @@ pub enum Undecided<'a> {
     Theirs,
 }
 
-/// What stands in and behind conflict markers.
+/// Text and size of conflict markers.
 #[derive(Debug, Clone, Copy)]
 pub struct Labels<'a> {
-    /// Behind `<<<<<<<`.
+    /// Text behind `<<<<<<<`.
     pub ours: &'a [u8],
-    /// Behind `>>>>>>>`.
+    /// Text behind `>>>>>>>`.
     pub theirs: &'a [u8],
     /// Characters of each marker; 7 in most files.
     pub marker_size: usize,
@@ -52,9 +52,9 @@ impl Default for Labels<'_> {
 pub struct Merged {
     /// The whole file.
     pub bytes: Vec<u8>,
-    /// What could not be decided, in the order of the file. Without any the merge is clean.
+    /// Decisions that are left to a person, in the order of the file. Without any the merge is clean.
     pub conflicts: Vec<Conflict>,
-    /// What was decided and a person may want to know.
+    /// Decisions that the merge has made and that a person may want to know, in the order of the file.
     pub notes: Vec<Note>,
     /// How many records and other lines are not as ours has them, or were changed by both sides; those in conflict do not
     /// count. 0 where only one side changed the file.
@@ -75,9 +75,9 @@ impl Merged {
 /// A version is above [`MAX_BYTES`] or [`MAX_LINES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLarge {
-    /// Its bytes.
+    /// Bytes of the version.
     pub bytes: usize,
-    /// Its lines, with the empty ones; 0 where there are too many bytes to look.
+    /// Lines of the version, with the empty ones; 0 where there are too many bytes to look.
     pub lines: usize,
 }
 
@@ -95,7 +95,7 @@ fn check_size(version: &[u8]) -> Result<(), TooLarge> {
     Ok(())
 }
 
-/// Merges what two sides made of `base`.
+/// Merges the two versions that two sides made from `base`.
 ///
 /// With ours and theirs exchanged the result is the same, but for the halves of conflicts.
 ///

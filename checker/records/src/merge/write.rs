@@ -50,12 +50,12 @@ pub fn write(keys: &Keys<'_>, fates: Fates<'_, '_>, undecided: &Undecided<'_>) -
     }
 }
 
-/// What both sides have, or the one that changed it.
+/// The value of the side that changed it; where both did, they have the same.
 fn changed(base: bool, ours: bool, theirs: bool) -> bool {
     if ours == base { theirs } else { ours }
 }
 
-/// What is said about keys, in the order of the file.
+/// Conflicts or notes about keys, in the order of the file.
 fn in_order<T>(mut said: Vec<(u32, T)>, place: &[usize]) -> Vec<T> {
     said.sort_by_key(|(key, _)| place[*key as usize]);
     said.into_iter().map(|(_, said)| said).collect()

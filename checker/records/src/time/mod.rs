@@ -37,12 +37,12 @@ impl Time {
         }
     }
 
-    /// That of a record, where it can be compared.
+    /// The time of a record; `None` where it has none that can be compared.
     pub fn of(record: &Object<'_>) -> Option<Self> {
         of_record(record).and_then(|(_, value)| Self::read(value))
     }
 
-    /// `None` where one is an instant and the other a number.
+    /// Order of two times; `None` where one is an instant and the other a number.
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Instant(one), Self::Instant(two)) => Some(one.cmp(two)),
@@ -138,7 +138,7 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-/// In the proleptic Gregorian calendar. Years are counted from March, so that a leap day ends one.
+/// Days from 1970 on, in the proleptic Gregorian calendar. Years are counted from March, so that a leap day ends one.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month < 3);
     let era = year.div_euclid(400);
@@ -155,12 +155,12 @@ pub struct Decimal {
     is_negative: bool,
     /// `0.digits` times ten to this power.
     exponent: i64,
-    /// Without zeros at either end; none for zero.
+    /// Digits without zeros at either end; none for zero.
     digits: Vec<u8>,
 }
 
 impl Decimal {
-    /// Of a number as JSON writes it.
+    /// The exact value of a number as JSON writes it.
     pub fn read(written: &[u8]) -> Self {
         let (is_negative, written) = match written.strip_prefix(b"-") {
             Some(rest) => (true, rest),

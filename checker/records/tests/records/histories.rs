@@ -21,7 +21,7 @@ enum Habit {
     Sort,
 }
 
-/// What happens next, in one clone.
+/// An event in one clone.
 #[derive(Debug, Clone)]
 enum Event {
     Add,
@@ -172,7 +172,7 @@ struct World {
     heads: [usize; CLONES],
     now: usize,
     added: usize,
-    /// What each clone last wrote into its own field of a record.
+    /// Last value that each clone wrote into its own field of a record.
     last: BTreeMap<(String, usize), usize>,
     deleted: BTreeSet<String>,
     /// Records that a merge could not decide: one side's line was taken for them.
@@ -330,7 +330,7 @@ impl World {
         }
     }
 
-    /// Merges both ways round. Of what is undecided the larger file's lines are taken: that is the same both ways.
+    /// Merges both ways round. For undecided records the larger file's lines are taken: that is the same both ways.
     fn merge_files(&mut self, base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
         let once = marked(base, ours, theirs, 7);
         let mut swapped = marked(base, theirs, ours, 7);

@@ -167,7 +167,7 @@ fn blemishes_are_told_by_line_and_those_of_old_are_left_out() {
     );
 }
 
-/// What a merge of these says, with "here" and "at origin".
+/// Sentences about a merge of these versions, with the sides called "here" and "at origin".
 fn said(base: &[&str], ours: &[&str], theirs: &[&str]) -> Vec<String> {
     let merged = marked(&file(base), &file(ours), &file(theirs), 7);
     let names = SideNames {

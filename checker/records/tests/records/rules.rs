@@ -4,7 +4,7 @@
 
 use super::{halves_swapped, marked};
 
-/// What a merge should be.
+/// Expected result of a merge.
 enum Should {
     Be(&'static [&'static str]),
     /// A conflict, and this file: hunks as [`marked`] makes them.
