@@ -11,12 +11,12 @@ const NAME: &CStr = c"system.posix_acl_access";
 /// No extended attribute has more bytes.
 const LIMIT: usize = 64 * 1024;
 
-/// As the kernel writes it; it is handed on as it is.
+/// An access control list in the kernel's own form, which is handed on unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acl(Vec<u8>);
 
 impl Acl {
-    /// That of the file at `path`; `None`: it has none, or there is no such file.
+    /// The list of the file at `path`; `None`: the file has none, or there is no such file.
     pub fn of(path: &Path) -> io::Result<Option<Self>> {
         Self::read(|bytes| lgetxattr(path, NAME, spare_capacity(bytes)))
     }

@@ -45,11 +45,11 @@ pub struct Entry {
     name: OsString,
 }
 
-/// For files that may be anything: never follows a link, never waits for a FIFO's other end.
+/// Flags for files that may be anything: never follows a link, never waits for a FIFO's other end.
 const CAREFULLY: OFlag = OFlag::O_NOFOLLOW.union(regular::CAREFULLY);
 
 impl Entry {
-    /// Of a path whose last component is not a symbolic link.
+    /// Opens the directory of a path whose last component is not a symbolic link.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let name = path
             .file_name()
@@ -102,7 +102,7 @@ impl Entry {
         Error::io(doing, &self.path_of(which), error)
     }
 
-    /// What is there, never followed; `None`: nothing.
+    /// Status of the file there, never followed; `None`: nothing is there. Fails for anything but a regular file.
     pub fn look(&self, which: Beside) -> Result<Option<FileStat>, Error> {
         match fstatat(
             &self.dir,
@@ -264,7 +264,7 @@ impl Entry {
         })
     }
 
-    /// What keeps anybody from putting another file in this one's place, as far as the file itself can tell.
+    /// The attribute that keeps every other file from taking this one's place, as far as the file itself can tell.
     pub(crate) fn obstacle(&self) -> Option<Error> {
         let stat = statx(
             &self.dir,

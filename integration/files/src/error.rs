@@ -13,20 +13,20 @@ use super::json::Spilled;
 pub enum Error {
     /// The system refused: `failed to DOING PATH: what the system said`.
     Io {
-        /// What was to be done, as the message says it after `failed to`.
+        /// The step that failed, as the message says it after `failed to`.
         doing: Cow<'static, str>,
-        /// What it was to be done with.
+        /// The file or directory of that step.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the system returned.
         source: io::Error,
         /// Advice at the end of the message; `None`: there is none.
         hint: Option<Hint>,
     },
     /// Something else than a regular file has a name that the operation needs.
     InTheWay {
-        /// Where it is.
+        /// The path of the thing in the way.
         path: PathBuf,
-        /// What it is, as the message says it: `a directory`.
+        /// The kind of the thing, as the message says it: `a directory`.
         what: &'static str,
     },
     /// An attribute of the file keeps every other file from taking its name.
@@ -40,34 +40,34 @@ pub enum Error {
     Content {
         /// The file that was to get the content.
         path: PathBuf,
-        /// What messages call the place where it came from.
+        /// The source of the content, as messages call it.
         from: String,
-        /// Why it did not arrive, or what is wrong with it.
+        /// Why the content did not arrive, or what is wrong with it.
         why: Spilled,
     },
     /// The lines were not added as a whole.
     NotAdded {
         /// The file that was to get the lines.
         path: PathBuf,
-        /// What the system said of the write or the sync.
+        /// The error that the system returned for the write or the sync.
         source: io::Error,
-        /// What has become of the file.
+        /// The state in which the file was left.
         remains: Remains,
     },
     /// There is no schema to check by.
     Schema(SchemaError),
     /// The file has its new content, and its backups were not moved.
     Backup(Box<Error>),
-    /// The lock does not protect the file any more. Why is an error of the lock's.
+    /// The lock does not protect the file any more; the error of the lock says why.
     Lost(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// What a person can do about an [`Error::Io`], or has to know besides.
+/// Advice about an [`Error::Io`], or a fact that a person has to know besides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
     /// A write needs a writable directory.
     WritableDirectory,
-    /// So does a replacement without a lock.
+    /// A replacement without a lock needs a writable directory, too.
     WritableDirectoryToReplace,
     /// The file's owner, whose process could write it.
     Owner { uid: u32, gid: u32 },
@@ -83,23 +83,23 @@ pub enum Pin {
     AppendOnly,
 }
 
-/// What has become of a file that lines could not be added to.
+/// State of a file to which lines could not be added.
 #[derive(Debug)]
 pub enum Remains {
-    /// It is as it was.
+    /// The file is as it was.
     AsItWas,
-    /// It was made for the lines, and is removed again.
+    /// The file was made for the lines, and is removed again.
     NoFile,
-    /// So many bytes of the lines stay in it, for another process has added to it without the lock.
+    /// The file keeps `added` bytes of the lines, because another process has added to it without the lock.
     Part { added: usize },
-    /// It could not be cut back to the size that it had.
+    /// The file could not be cut back to the size that it had.
     NotCut { size: u64, why: io::Error },
 }
 
 /// Why there is no schema.
 #[derive(Debug)]
 pub enum SchemaError {
-    /// The file `name`, escaped, has something else.
+    /// The file `name` is not a schema.
     NotOne {
         /// The path of the file, escaped.
         name: String,
@@ -125,7 +125,7 @@ impl Error {
         }
     }
 
-    /// The same with a hint after it. Only an [`Error::Io`] has one.
+    /// This error with a hint after it. Only an [`Error::Io`] takes one.
     pub fn with(mut self, new: Hint) -> Self {
         if let Self::Io { hint, .. } = &mut self {
             *hint = Some(new);
@@ -138,7 +138,7 @@ impl Error {
         Self::Lost(Box::new(why))
     }
 
-    /// The content is not what it has to be: the same content fails again.
+    /// True when the content is not what it has to be: the same content fails again.
     pub fn is_invalid_content(&self) -> bool {
         matches!(
             self,
@@ -149,7 +149,7 @@ impl Error {
         )
     }
 
-    /// The kind of the system's error that it comes from, or amounts to.
+    /// The kind of the system's error that this error comes from, or amounts to.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Io { source, .. } | Self::NotAdded { source, .. } => source.kind(),
@@ -251,7 +251,7 @@ impl fmt::Display for Error {
 }
 
 impl fmt::Display for Hint {
-    /// With the sign that it begins with after the system's words.
+    /// The hint, with the sign that it begins with after the system's words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WritableDirectory => {
@@ -272,7 +272,7 @@ impl fmt::Display for Hint {
 }
 
 impl fmt::Display for Pin {
-    /// What the file is then, and what to do. The system's error for the rename says nothing of the cause.
+    /// The state of the file, and what to do. The system's error for the rename says nothing of the cause.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::MountPoint => {

@@ -1,4 +1,4 @@
-//! What content must be before it becomes a file's: JSON, lines of JSON, or anything, and what a schema says of it.
+//! Rules for content before it becomes a file's: JSON, lines of JSON, or anything, and what a schema says of it.
 //! serde_json checks it while it is copied. Memory holds a piece of it: 64 KiB of JSON, or one line; for a schema the
 //! whole value. A value may be nested `DEEPEST` levels deep.
 
@@ -11,12 +11,12 @@ use serde_json::{Deserializer, Value};
 
 use super::{Error, Schema};
 
-/// What some editors put before a text, and JSON never begins with. It cannot be seen, so messages name it.
+/// The mark that some editors put before a text, and JSON never begins with. It cannot be seen, so messages name it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 const PIECE: usize = 64 * 1024;
 
-/// What content has to be.
+/// Formats that content may be required to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// One JSON value, nested at most 127 levels deep.
@@ -76,28 +76,28 @@ impl fmt::Display for Format {
     }
 }
 
-/// What is checked of content.
+/// Rules by which content is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Check<'s> {
-    /// What it has to be.
+    /// The format that the content must have.
     pub format: Format,
-    /// What each value has to be beside.
+    /// The schema that each value must conform to as well; `None`: there is none.
     pub schema: Option<&'s Schema>,
 }
 
 /// Why content did not arrive.
 #[derive(Debug)]
 pub enum Spilled {
-    /// It could not be read.
+    /// The content could not be read.
     Read(io::Error),
-    /// It could not be written.
+    /// The content could not be written.
     Write(io::Error),
-    /// It is not what it has to be; in words, which begin with what it is not.
+    /// The content breaks a rule; the words begin with what it is not.
     Invalid(String),
 }
 
 impl Spilled {
-    /// For content of the file at `path`, which came from `source`.
+    /// The error for content of the file at `path` that came from `source`.
     pub fn error(self, path: &Path, source: &str) -> Error {
         Error::Content {
             path: path.to_owned(),
@@ -108,13 +108,13 @@ impl Spilled {
 }
 
 impl Check<'_> {
-    /// Nothing: it is known to be right.
+    /// A check of nothing, for content that is known to be right.
     pub const NOTHING: Self = Self {
         format: Format::Any,
         schema: None,
     };
 
-    /// Copies all of `from` to `to`; how many bytes there were. What is not as it should be ends it early.
+    /// Copies all of `from` to `to`, and returns the number of bytes. Content that breaks a rule ends the copy early.
     pub fn pour(&self, from: impl Read, to: impl Write) -> Result<u64, Spilled> {
         let text = (self.format == Format::Json).then(Text::default);
         let mut tee = Tee {
@@ -144,7 +144,7 @@ impl Check<'_> {
         }
     }
 
-    /// Checks whole lines that are in memory; how many there are. The last one gets an end where it has none.
+    /// Checks whole lines that are in memory, and returns their number. The last one gets an end where it has none.
     pub fn whole_lines(&self, bytes: &mut Vec<u8>) -> Result<u64, Spilled> {
         if bytes.last().is_some_and(|last| *last != b'\n') {
             bytes.push(b'\n');
@@ -264,8 +264,8 @@ impl<R: Read, W: Write> Tee<R, W> {
     }
 }
 
-/// What serde_json does not check when it builds no value: invalid UTF-8, and nesting too deep to be read again. The
-/// text comes in pieces, which may end in the middle of a character.
+/// Checks that serde_json does not make when it builds no value: for invalid UTF-8, and for nesting too deep to be read
+/// again. The text comes in pieces, which may end in the middle of a character.
 #[derive(Debug, Default)]
 struct Text {
     utf8: Utf8,

@@ -73,7 +73,7 @@ impl Replacement {
         file.set_permissions(permissions)
     }
 
-    /// It becomes the file.
+    /// Renames the new content over the file.
     ///
     /// # Errors
     /// When it cannot take the file's name. The file is as it was then.

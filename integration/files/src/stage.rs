@@ -15,7 +15,7 @@ use super::{acl, acl::Acl, entry::Beside, entry::Entry};
 
 const PERMISSIONS: u32 = 0o7777;
 
-/// What the stage has got from the file already.
+/// Mode, owners and ACL that the stage has got from the file already.
 #[derive(Debug, PartialEq, Eq)]
 struct Given {
     mode: u32,
@@ -75,7 +75,7 @@ impl<'e> Stage<'e> {
         &self.file
     }
 
-    /// All of it is there: it gets mode, ACL and owner of the file, and is synced.
+    /// Completes the content: the stage gets mode, ACL and owner of the file, and is synced.
     pub fn seal(&mut self, original: Option<&FileStat>) -> Result<(), Error> {
         if let Some(original) = original {
             self.resemble(original)?;
@@ -134,7 +134,7 @@ impl<'e> Stage<'e> {
         })
     }
 
-    /// Gives it the name `PATH.tmp`. Only under the lock, where what a crash has left there is gone.
+    /// Gives the stage the name `PATH.tmp`. Only under the lock, where what a crash has left there is gone.
     pub fn name(mut self) -> Result<Self, Error> {
         if !self.has_name {
             match self.entry.name_unnamed(&self.file, Beside::Stage) {
@@ -149,7 +149,7 @@ impl<'e> Stage<'e> {
         Ok(self)
     }
 
-    /// The same content under a name from the beginning.
+    /// Copies the content to a stage that has a name from the beginning.
     fn copied(self) -> Result<Self, Error> {
         let mut copy = Self::named(self.entry)?;
         let mut from = &self.file;
@@ -165,7 +165,7 @@ impl<'e> Stage<'e> {
         Ok(copy)
     }
 
-    /// It becomes the file: in one step, over whatever was there.
+    /// Renames the stage over the file: in one step, whatever was there.
     pub fn become_the_file(mut self) -> Result<(), Error> {
         self.entry.rename(Beside::Stage, Beside::Itself)?;
         self.has_name = false;
@@ -174,7 +174,7 @@ impl<'e> Stage<'e> {
 }
 
 impl Drop for Stage<'_> {
-    /// In a fork it is a copy, and its parent goes on with the file.
+    /// In a fork nothing is removed: the stage is a copy, and the parent goes on with the file.
     fn drop(&mut self) {
         if self.has_name && self.process == process_id() {
             // What cannot be removed now is removed by the next operation.

@@ -26,10 +26,10 @@ use super::{
 use crate::WriteLock;
 use beadlock_base::words::counted;
 
-/// What messages call content that no command line has named.
+/// The name in messages for content that no command line has named.
 pub const CONTENT: &str = "the content";
 
-/// What a write checks and keeps.
+/// Rules of a write: how its content is checked, and how many backups are kept.
 #[derive(Debug, Default)]
 pub struct Rules {
     format: Option<Format>,
@@ -38,7 +38,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// What the content has to be; [`Format::of`] the file's name unless told otherwise.
+    /// Sets the format that the content must have; [`Format::of`] the file's name unless told otherwise.
     #[must_use]
     pub fn format(self, format: Format) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Rules {
         self.backups.unwrap_or(backups::DEFAULT)
     }
 
-    /// What content for the file at `path` is checked by.
+    /// The check for content of the file at `path`.
     #[doc(hidden)]
     pub fn check(&self, path: &Path) -> Check<'_> {
         let format = self.format.unwrap_or_else(|| Format::of(path));
@@ -96,13 +96,13 @@ impl Rules {
 pub struct Written {
     /// The file, where symbolic links have led to.
     pub path: PathBuf,
-    /// How many bytes it has now.
+    /// Size of the new content in bytes.
     pub bytes: u64,
-    /// There was no such file before.
+    /// True when there was no such file before.
     pub created: bool,
-    /// What it was before.
+    /// The newest backup, which has the old content; `None`: none was made.
     pub backup: Option<PathBuf>,
-    /// Other hard links to what it was before: they have the old content still.
+    /// Number of other hard links to the old file: they still have the old content.
     pub other_links: u64,
 }
 
@@ -130,7 +130,7 @@ impl fmt::Display for Written {
     }
 }
 
-/// What an operation does first under the lock: removes what a crash has left, or makes it one of `count` backups.
+/// The first step of an operation under the lock: removes what a crash has left, or makes it one of `count` backups.
 pub fn tidy(entry: &Entry, count: u32) -> Result<(), Error> {
     entry.remove(Beside::Stage)?;
     entry.remove(Beside::Copy)?;
@@ -146,7 +146,7 @@ pub struct Draft<'e> {
 }
 
 impl<'e> Draft<'e> {
-    /// Of content that is on the stage already, checked and `bytes` long.
+    /// A draft of content that is on the stage already, checked and `bytes` long.
     pub fn of(stage: Stage<'e>, bytes: u64) -> Self {
         Self { stage, bytes }
     }
@@ -164,14 +164,16 @@ impl<'e> Draft<'e> {
         }
     }
 
-    /// Puts it on the disk, with mode, ACL and owner of the file as it is. The commit looks again, so it needs no lock.
+    /// Puts the content on the disk, with mode, ACL and owner of the file as it is. The commit looks again, so it needs
+    /// no lock.
     pub fn prepare(mut self) -> Result<Self, Error> {
         self.stage
             .seal(self.stage.entry().look(Beside::Itself)?.as_ref())?;
         Ok(self)
     }
 
-    /// It becomes the file. Only under its lock, after [`tidy`]. On an error the file is as it was, or it says so.
+    /// Makes the draft the file. Only under its lock, after [`tidy`]. On an error the file is as it was, or the error
+    /// says so.
     pub fn commit(self, lock: &impl WriteLock, rules: &Rules) -> Result<Written, Error> {
         let entry = self.stage.entry();
         // Without the lock others are at work here: that is why it failed then.
