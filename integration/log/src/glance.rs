@@ -10,10 +10,10 @@ pub use super::report::LogAnswer;
 use super::report::LogReport;
 use super::tail::LogTail;
 
-/// What a log says of its database now.
+/// One look at a log: its answer about the database, and the address of its agent.
 #[derive(Debug)]
 pub struct LogGlance {
-    /// What the log says of the database now.
+    /// Whether the database syncs now, by its log.
     pub answer: LogAnswer,
     /// Where the agent listens, if it may answer: a process that is gone or stands still does not, nor one of another
     /// host by an address of this one.
@@ -21,7 +21,7 @@ pub struct LogGlance {
 }
 
 impl LogGlance {
-    /// Of the database in this directory; `None` where no daemon has logged there.
+    /// Looks at the log of the database in this directory; `None` where no daemon has logged there.
     pub fn of(dir: &Path) -> Option<Self> {
         let mut tail = LogTail::looking(&dir.join("daemon.log"));
         if !tail.read_on() {

@@ -1,4 +1,4 @@
-//! What lies in the database of a log now: the lock, as `beadlock status` sees it. Only of a database of this machine.
+//! The lock that lies in the database of a log now, as `beadlock status` sees it. Only of a database of this machine.
 
 use std::path::Path;
 
@@ -15,9 +15,9 @@ use beadlock_explain::explanation::Explanation;
 /// A lock that is there now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockHere {
-    /// As the log would have it; `None`: it is unreadable.
+    /// Name of the holder, escaped as in the log; `None`: the lock is unreadable.
     pub holder: Option<String>,
-    /// What `status` says: why it counts as what it counts as, and what to type.
+    /// Why the lock counts as held or unreadable, in the words of `status`.
     pub why: String,
     pub next: NextCommand,
 }

@@ -16,22 +16,23 @@ use super::timeline::spans::CycleEnd;
 use super::timeline::streak::{SkipCause, SkipStreak};
 use super::window::LogWindow;
 
-/// So much of a log is read at first: its end.
+/// Bytes at the end of a log that are read at first.
 const FIRST: u64 = 4 * 1024 * 1024;
 
-/// The same for one look.
+/// Bytes at the end of a log that are read for one look.
 const LOOK: u64 = 1024 * 1024;
 
-/// So much of the beginning of a long log is read for the names of its daemon and its address.
+/// Bytes at the beginning of a long log that are read for the names of its daemon and its address.
 const HEAD: usize = 1024;
 
-/// One read.
+/// Bytes of one read.
 const CHUNK: usize = 64 * 1024;
 
-/// A longer line is cut.
+/// Bytes of the longest line; a longer one is cut.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// What a database did in a span of time: of all that happened, the worst. In the order of how bad it is.
+/// State of a database in a span of time: of all that happened, the worst. The variants are in the order of how bad
+/// they are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HistoryCell {
     /// Nothing is known.
@@ -59,7 +60,7 @@ pub struct LogTail {
     partial: Vec<u8>,
     log: LogTimeline,
     has_begun: bool,
-    /// So much is read at first: the end, after the head.
+    /// Bytes that are read at first: the end of the log, after the head.
     first: u64,
 }
 
@@ -67,12 +68,12 @@ pub struct LogTail {
 struct Reached {
     inode: (u64, u64),
     offset: u64,
-    /// The beginning of the line was left out.
+    /// True while the reader is in a line whose beginning was left out.
     is_in_line: bool,
 }
 
 impl LogTail {
-    /// Of the log at `path`, which need not be there yet; nothing is read.
+    /// A tail of the log at `path`, which need not be there yet; nothing is read.
     pub fn new(path: &Path) -> Self {
         let log = LogTimeline::new(LogWindow::default(), LogTime::now()).of_one_database();
         Self {
@@ -85,7 +86,7 @@ impl LogTail {
         }
     }
 
-    /// For one look: of a long log less is read, and the processes of its daemons are asked for.
+    /// A tail for one look: of a long log less is read, and the processes of its daemons are asked for.
     pub fn looking(path: &Path) -> Self {
         let mut tail = Self::new(path);
         tail.first = LOOK;
@@ -188,7 +189,7 @@ impl LogTail {
         self.log.databases.first()?.first
     }
 
-    /// So many cells of the same length from one time to the other, the oldest first.
+    /// Cells of the same length from one time to the other, `count` of them, the oldest first.
     pub fn cells(&self, from: LogTime, to: LogTime, count: usize) -> Vec<HistoryCell> {
         let mut strip = HistoryStrip::new(from, to, count);
         let Some(timeline) = self.log.databases.first() else {
@@ -212,7 +213,7 @@ impl LogTail {
     }
 }
 
-/// The file, which it is, and its length. Neither a link nor a pipe is followed or waited for.
+/// The open file, its device and inode, and its length. Neither a link nor a pipe is followed or waited for.
 fn opened(path: &Path) -> Option<(File, (u64, u64), u64)> {
     let file = regular::open(path, Links::Refused).ok()?;
     let metadata = file.metadata().ok()?;
@@ -254,7 +255,7 @@ pub struct HistoryStrip {
 }
 
 impl HistoryStrip {
-    /// So many cells from one time to the other, of which nothing is known yet.
+    /// A strip of `count` cells from one time to the other, of which nothing is known yet.
     pub fn new(from: LogTime, to: LogTime, count: usize) -> Self {
         let length = i64::try_from(count)
             .ok()
@@ -267,7 +268,7 @@ impl HistoryStrip {
         }
     }
 
-    /// Notes what was from one time to the other. What is worse stays.
+    /// Notes `what` for the time from `from` to `to`. A cell that is worse stays.
     pub fn put(&mut self, from: LogTime, to: LogTime, what: HistoryCell) {
         let place = |at: LogTime| (at.0 - self.from).div_euclid(self.length);
         let (first, last) = (place(from).max(0), place(to));

@@ -1,4 +1,4 @@
-//! What the page's script draws: the spans of the timelines as JSON, in a short form.
+//! Data for the page's script: the spans of the timelines as JSON, in a short form.
 //!
 //! `{"from","to","words":[…],"lost","logs":[{"runs","databases"}]}`. Times are Unix seconds. Words are places in
 //! `words`; -1 is no word. `lost` words had no room.
@@ -24,13 +24,13 @@ use crate::timeline::rhythm::GapKind;
 use crate::timeline::spans::{CycleRun, MarkKind, joined};
 use crate::timeline::streak::{PastStreak, SkipCause, StreakEnd};
 
-/// As many runs of cycles has a page; of more, neighbours are joined.
+/// Most runs of cycles in a page; where there are more, neighbours are joined.
 const RUNS: usize = 120_000;
 
-/// As many has each database at least.
+/// Least number of runs of cycles that each database may have in a page.
 const LEAST: usize = 500;
 
-/// So many bytes of words are in a page. What comes later in a log has its words first.
+/// Most bytes of words in a page. Words that come later in a log get room first.
 const WORDS: usize = 1_000_000;
 
 /// A range of time, in Unix seconds.
@@ -46,7 +46,7 @@ struct WordList {
     all: Vec<String>,
     places: HashMap<String, usize>,
     size: usize,
-    /// As many had no room.
+    /// Number of texts that had no room.
     lost: u64,
 }
 

@@ -23,16 +23,16 @@ use beadlock_console::table::{common_directory, short_name};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// As many failures of a database are listed.
+/// Most failures of a database that are listed.
 const FAILURES: usize = 10;
 
-/// As many holders of a database are listed.
+/// Most holders of a database that are listed.
 const HOLDERS: usize = 30;
 
 /// A database of a page.
 #[derive(Debug)]
 struct HtmlDatabase<'a> {
-    /// The place of its log.
+    /// Index of its log among the reports.
     log: usize,
     id: String,
     title: String,
@@ -280,7 +280,7 @@ fn section(database: &HtmlDatabase<'_>) -> String {
     text
 }
 
-/// What the timeline does not show of a very long log.
+/// Sentence about the spans that the timeline leaves out of a very long log; `None`: it shows all.
 fn dropped(timeline: &DatabaseTimeline) -> Option<String> {
     let spans = &timeline.spans;
     let lists = [

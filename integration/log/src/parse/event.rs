@@ -1,4 +1,4 @@
-//! What a message means: the lines of the agent, and those of the original daemon, to the letter.
+//! The meaning of a message: the lines of the agent, and those of the original daemon, to the letter.
 
 use beadlock_core::agent_process::AgentProcess;
 use beadlock_core::log_line::{Event as Line, MARK, ORIGINAL_START};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::line::{LockDetails, LogWriter};
 use super::time::LogTime;
 
-/// What a line of a log reports.
+/// Events that a line of a log can report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DaemonEvent<'a> {
     /// The first line of each of the agent's files.
@@ -54,7 +54,7 @@ pub enum DaemonEvent<'a> {
     Other,
 }
 
-/// What a line `State: …` says.
+/// The report in a line `State: …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateReport<'a> {
     /// One of the events whose word is `state`.
@@ -73,7 +73,7 @@ pub struct DaemonId {
     pub host: Option<String>,
     /// The database file that the original daemon serves.
     pub database: Option<String>,
-    /// What tells whether it lives.
+    /// The process as the log names it, so that it can be asked for; `None`: the log does not name it.
     #[serde(skip)]
     pub process: Option<AgentProcess>,
 }
@@ -135,7 +135,7 @@ impl<'a> DaemonEvent<'a> {
             .unwrap_or(Self::Other)
     }
 
-    /// A cycle begins, ends or is skipped, or a state is reported, so the daemon is alive.
+    /// True when a cycle begins, ends or is skipped, or a state is reported: the daemon is alive.
     pub fn is_of_a_cycle(&self) -> bool {
         use DaemonEvent::{
             Ending, EventMode, Header, Notice, Other, ServedBy, Serves, Started, Stopped,
@@ -236,7 +236,7 @@ pub fn listening_at(message: &str) -> Option<&str> {
     }
 }
 
-/// What follows the first bracket of a skip.
+/// The event of a skip; `rest` is the text after the first bracket of its line.
 pub fn skipped(rest: &str) -> Option<DaemonEvent<'_>> {
     if let Some(text) = rest.strip_prefix("locked by ") {
         // A name with a line end of its own is cut in two, and has no bracket.
@@ -317,7 +317,7 @@ fn skipped_by_original(rest: &str) -> Option<DaemonEvent<'_>> {
     })
 }
 
-/// How the original daemon's lines begin by which it ends.
+/// Beginnings of the lines by which the original daemon says that it ends.
 const ENDS: [&str; 7] = [
     "Context canceled, shutting down",
     "Parent process died, shutting down",
@@ -328,7 +328,7 @@ const ENDS: [&str; 7] = [
     "Daemon stopped",
 ];
 
-/// How the lines begin by which it says that it looks only at a change. Newer versions begin them with a small letter.
+/// Beginnings of the lines by which it says that it looks only at a change. Newer versions use a small letter.
 const LOOKS_AT_CHANGES: [&str; 4] = [
     "Using event-driven mode",
     "Export triggered by mutation events",
@@ -336,7 +336,7 @@ const LOOKS_AT_CHANGES: [&str; 4] = [
     "Mutation detected",
 ];
 
-/// How the lines begin by which it says that it looks by the clock as well.
+/// Beginnings of the lines by which it says that it looks by the clock as well.
 const LOOKS_BY_CLOCK: [&str; 6] = [
     "Using polling mode",
     "Falling back to polling mode",
@@ -346,7 +346,7 @@ const LOOKS_BY_CLOCK: [&str; 6] = [
     "WARNING: File watcher unavailable",
 ];
 
-/// How its lines begin that name a branch of its own.
+/// Beginnings of its lines that name a branch of its own.
 const SYNC_BRANCH: [&str; 4] = [
     "Using sync branch: ",
     "Committed changes to sync branch ",

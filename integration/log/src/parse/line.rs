@@ -15,7 +15,7 @@ pub struct LogLine<'a> {
     /// The database that a JSON line names. In plain text the name still stands in front of the message.
     pub database: Option<String>,
     pub message: Cow<'a, str>,
-    /// What a JSON line says about the lock.
+    /// Facts about the lock in a JSON line.
     pub lock: LockDetails,
     /// The daemon that writes lines of this form; `None` when both do.
     pub writer: Option<LogWriter>,
@@ -73,7 +73,7 @@ pub struct LockDetails {
 }
 
 impl LockDetails {
-    /// Adds what is not known yet.
+    /// Fills in the fields that are not known yet.
     pub fn complete(&mut self, other: &Self) {
         self.pid = self.pid.or(other.pid);
         let mine = [&mut self.host, &mut self.since, &mut self.reason];

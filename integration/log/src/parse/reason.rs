@@ -6,14 +6,14 @@ use beadlock_core::decision::{LoggedDoubt, NotChecked};
 /// and what they tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedReason {
-    /// As the line has them; untrusted.
+    /// The words as the line has them; untrusted.
     pub words: String,
-    /// What a reader can tell from them.
+    /// The doubt that a reader can tell from the words.
     pub doubt: LoggedDoubt,
 }
 
 impl LoggedReason {
-    /// Of the words after `lock check failed: `.
+    /// Parses the words after `lock check failed: `.
     pub fn parse(words: &str) -> Self {
         Self {
             words: words.to_owned(),
@@ -22,7 +22,7 @@ impl LoggedReason {
     }
 }
 
-/// What kind of failure the reason of a failed cycle tells of: `exit code 3 after 1.2s` is the same failure as
+/// The kind of failure in the reason of a failed cycle: `exit code 3 after 1.2s` is the same failure as
 /// `exit code 3 after 1.3s`. A limit of time belongs to its kind.
 pub fn failure_kind(why: &str) -> &str {
     match why.rsplit_once(" after ") {

@@ -1,4 +1,4 @@
-//! What to type next for a reader who has only the log. Every command can be pasted.
+//! Next commands for a reader who has only the log. Every command can be pasted.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ impl AnswerContext<'_> {
         .collect()
     }
 
-    /// What the agent says to type. A command that would not be shown as it is cannot be pasted.
+    /// The command that the agent says to type. A command that would not be shown as it is cannot be pasted.
     pub fn for_reported(&self, reported: &ReportedState) -> Vec<NextCommand> {
         let command = reported
             .next
@@ -80,7 +80,7 @@ impl AnswerContext<'_> {
         NextCommand { command, why }
     }
 
-    /// Has a daemon that stands still go on.
+    /// Continues a daemon that was stopped by a signal.
     pub fn go_on(&self, pid: i64) -> NextCommand {
         NextCommand {
             command: to_type("kill -CONT {}", &[Part::Pid(pid)]),
@@ -232,7 +232,7 @@ fn show_process(pid: i64, why: &'static str) -> NextCommand {
     }
 }
 
-/// What the reasons of the closed list mean.
+/// Meanings of the reasons of the closed list.
 const REASONS: [(&str, &str); 7] = [
     ("pid_alive", "its process lives; the lock goes when it ends"),
     (

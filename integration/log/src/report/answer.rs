@@ -30,7 +30,7 @@ const CLOCKS: Duration = Duration::from_secs(60);
 /// After this time without a line a daemon that looks only at changes may have been killed.
 const QUIET: Duration = Duration::from_secs(300);
 
-/// What an answer follows from.
+/// Facts that an answer follows from.
 pub struct AnswerContext<'a> {
     pub report: &'a LogReport,
     pub timeline: &'a DatabaseTimeline,
@@ -162,7 +162,7 @@ impl<'a> AnswerContext<'a> {
         }
     }
 
-    /// The process of the daemon is gone, or stands still, whatever it has logged last.
+    /// The answer when the process of the daemon is gone or stands still, whatever it has logged last; else `None`.
     fn of_process(&self) -> Option<LogAnswer> {
         let run = self.agent.filter(|run| run.end != AgentEnd::Stopped)?;
         let (state, what, next) = match run.process {
@@ -265,7 +265,7 @@ impl<'a> AnswerContext<'a> {
         }
     }
 
-    /// What is said besides: of other hosts, other daemons, and of a daemon that looks only at changes.
+    /// Adds notes about other hosts, other daemons, and a daemon that looks only at changes.
     fn add_others(&self, answer: &mut LogAnswer) {
         if self.timeline.is_event_driven()
             && answer.syncing == Some(false)
@@ -371,7 +371,7 @@ impl<'a> AnswerContext<'a> {
         }]
     }
 
-    /// The agent reports that nothing is served, that it fails, or that it does not push or pull.
+    /// The answer when the agent reports that nothing is served, that it fails, or that it does not push or pull.
     fn reports(&self, reported: &ReportedState) -> LogAnswer {
         let state = match reported.state {
             Line::StateNotServing => "not_serving",

@@ -38,7 +38,7 @@ use crate::timeline::streak::{PastStreak, SkipCause, StreakEnds};
 use crate::timeline::{database::DatabaseTimeline, holders::HolderRow, rhythm::LogGap};
 use beadlock_claim::words::millis;
 
-/// As many unreadable streaks are listed, the latest.
+/// Most unreadable streaks that are listed: the latest.
 const UNREADABLE: usize = 100;
 
 /// The words for the ends of a streak.

@@ -29,7 +29,7 @@ pub struct LogReport {
     /// `None`: standard input.
     pub path: Option<PathBuf>,
     pub files: Vec<PathBuf>,
-    /// What was not read, because it is compressed.
+    /// Files that were not read, because they are compressed.
     pub compressed: Vec<PathBuf>,
     pub log: LogTimeline,
     /// The locks that are there now, by the place of their databases; of databases that are skipped alone.
@@ -78,12 +78,12 @@ pub const STATES: [(&str, &str); 17] = [
     ("syncing", "Syncing"),
 ];
 
-/// What the log says about a database at its end.
+/// Whether a database syncs at the end of its log, since when not, why, and what to type.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogAnswer {
     /// A word of `STATES`.
     pub state: &'static str,
-    /// `None`: the log cannot say.
+    /// Whether the database syncs; `None`: the log cannot say.
     pub syncing: Option<bool>,
     /// Since when it does not sync, or is silent.
     pub since: Option<LogTime>,
@@ -93,7 +93,7 @@ pub struct LogAnswer {
     pub duration: Option<Duration>,
     /// The log speaks for the time up to here.
     pub as_of: Option<LogTime>,
-    /// What the message begins with, where that is a heading of `STATES`; else empty.
+    /// The beginning of the message, where that is a heading of `STATES`; else empty.
     pub verdict: &'static str,
     /// The answer in one line for people.
     pub message: String,
@@ -113,18 +113,18 @@ pub struct NextCommand {
     pub why: Cow<'static, str>,
 }
 
-/// What an answer says: `VERDICT since 15:55:57 (45m): BECAUSE`.
+/// The sentence of an answer: `VERDICT since 15:55:57 (45m): BECAUSE`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Statement {
     /// A heading of [`STATES`], or empty.
     verdict: &'static str,
-    /// What follows it: since when.
+    /// The text after the verdict: since when. Without a verdict, the whole statement.
     rest: String,
     because: Option<String>,
 }
 
 impl Statement {
-    /// One that begins with no heading.
+    /// A statement that does not begin with a heading.
     fn plain(words: impl Into<String>, because: Option<&str>) -> Self {
         Self {
             verdict: "",
@@ -164,7 +164,7 @@ impl LogAnswer {
         }
     }
 
-    /// Its place in [`STATES`]; a cycle that has not ended in time counts as silence.
+    /// Index of the state in [`STATES`]; a cycle that has not ended in time counts as silence.
     pub(crate) fn rank(&self) -> usize {
         let state = if self.state == "in_cycle" && self.syncing.is_none() {
             "silent"

@@ -19,13 +19,13 @@ use beadlock_base::words::counted;
 use beadlock_console::table::Column;
 use beadlock_console::table::Side::{Left, Right};
 
-/// As many holders are shown; the JSON report has them all.
+/// Most holders that are shown; the JSON report has them all.
 const ROWS: usize = 12;
 
-/// As many rows of other tables are shown.
+/// Most rows of other tables that are shown.
 const RECENT: usize = 5;
 
-/// On a terminal the name of one of several databases has so much room.
+/// Most characters of the name of one of several databases on a terminal.
 const NAME: usize = 28;
 
 /// The words for the ends of a claim.
@@ -81,7 +81,7 @@ pub fn text(reports: &[LogReport], page: &Page<'_>) -> String {
     text
 }
 
-/// A database, and what the log says about it.
+/// A database and its answer.
 struct AnsweredDatabase<'a> {
     title: String,
     /// When the report ends.

@@ -5,16 +5,16 @@ use serde::{Serialize, Serializer};
 
 use crate::parse::{event::DaemonId, line::LogWriter, time::LogTime};
 
-/// As many runs are remembered; all are counted.
+/// Most runs that are remembered; all are counted.
 const KEPT: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AgentRun {
     #[serde(flatten)]
     pub id: DaemonId,
-    /// `None`: before the log begins.
+    /// Time of its start; `None`: before the log begins.
     pub started: Option<LogTime>,
-    /// Its last line or its last cycle.
+    /// Time of its last line or its last cycle.
     pub last: LogTime,
     pub end: AgentEnd,
     /// The signal that told it to end.
@@ -22,7 +22,7 @@ pub struct AgentRun {
     /// Whether its process lives now.
     #[serde(serialize_with = "process_word")]
     pub process: ProcessState,
-    /// It has shown that it lives after the start of another daemon.
+    /// True when it has shown that it lives after the start of another daemon.
     #[serde(skip)]
     is_beside: bool,
 }
@@ -31,9 +31,9 @@ pub struct AgentRun {
 #[serde(rename_all = "snake_case")]
 pub enum AgentEnd {
     Running,
-    /// It logged its stop, which is its last line.
+    /// The daemon logged its stop, which is its last line.
     Stopped,
-    /// It was killed or crashed: its process is gone, or another daemon started, and no stop came before.
+    /// The daemon was killed or crashed: its process is gone, or another one started, and no stop came before.
     Lost,
 }
 
@@ -52,7 +52,7 @@ pub struct AgentRuns {
 }
 
 impl Default for AgentRuns {
-    /// Of processes nothing is known.
+    /// Asks for no process: the state of each is unknown.
     fn default() -> Self {
         Self::new(|_| ProcessState::Unknown)
     }
@@ -69,13 +69,13 @@ impl AgentRuns {
         }
     }
 
-    /// A daemon whose process lives has not stopped, besides the one with this id.
+    /// True when a daemon whose process lives has not stopped, besides the one with this id.
     pub fn has_living_beside(&self, id: Option<&DaemonId>) -> bool {
         let pid = id.and_then(|id| id.pid);
         self.runs.iter().any(|run| run.lives() && run.id.pid != pid)
     }
 
-    /// A file begins with the name of its daemon, which may be one of several.
+    /// Notes the name of a daemon at the beginning of a file; it may be one of several.
     pub fn header(&mut self, id: &DaemonId, at: LogTime) {
         let is_known = |run: &AgentRun| run.end == AgentEnd::Running && run.id.pid == id.pid;
         if self.runs.iter().any(is_known) {
@@ -115,7 +115,7 @@ impl AgentRuns {
         }
     }
 
-    /// Another daemon has found that this one lives.
+    /// Notes that another daemon has found this one alive.
     pub fn lives_beside(&mut self, id: &DaemonId) {
         let is_it = |run: &&mut AgentRun| run.end == AgentEnd::Running && run.id.pid == id.pid;
         if let Some(run) = self.runs.iter_mut().rfind(is_it) {
@@ -123,7 +123,7 @@ impl AgentRuns {
         }
     }
 
-    /// A line that only a daemon of this kind writes.
+    /// Notes a line that only a daemon of this kind writes.
     pub fn wrote(&mut self, writer: LogWriter, at: LogTime) {
         let is_it = |run: &AgentRun| run.end == AgentEnd::Running && run.id.writer() == writer;
         if let Some(number) = self.runs.iter().rposition(is_it) {
@@ -153,7 +153,7 @@ impl AgentRuns {
         }
     }
 
-    /// A cycle shows that a daemon is alive.
+    /// Notes a cycle, which shows that the daemon is alive.
     pub fn alive(&mut self, at: LogTime) {
         if let Some(run) = self.current() {
             run.last = at;
@@ -239,12 +239,12 @@ impl AgentRuns {
 }
 
 impl AgentRun {
-    /// Its process lives, and has not said that it stops.
+    /// True when its process lives, and it has not said that it stops.
     pub fn lives(&self) -> bool {
         self.end == AgentEnd::Running && self.process.lives()
     }
 
-    /// It runs where its number is not known here: in another PID namespace, or on another machine.
+    /// True when it runs where its number is not known here: in another PID namespace, or on another machine.
     pub fn is_elsewhere(&self) -> bool {
         let is_marked = self
             .id
@@ -254,13 +254,13 @@ impl AgentRun {
         is_marked && self.process == ProcessState::Unknown
     }
 
-    /// It is lost, where another one has started after it.
+    /// True when the run counts as lost, provided that another one has started after it.
     fn is_lost(&self) -> bool {
         self.end == AgentEnd::Running && !self.is_beside
     }
 }
 
-/// Null: it is not known.
+/// Writes the state as a word; null: it is not known.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn process_word<S: Serializer>(state: &ProcessState, serializer: S) -> Result<S::Ok, S::Error> {
     let word = match state {

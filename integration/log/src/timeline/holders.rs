@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::streak::{StreakEnd, StreakEnds};
 use crate::parse::time::LogTime;
 
-/// As many names have a row of their own.
+/// Most names that have a row of their own.
 const NAMES: usize = 10_000;
 
 /// The row of all other names.
@@ -23,12 +23,12 @@ pub struct HolderRow {
     pub longest_since: Option<LogTime>,
     pub skips: u64,
     pub ends: StreakEnds<u64>,
-    /// The last line about it.
+    /// Time of the last line about the holder.
     pub last: Option<LogTime>,
 }
 
 impl HolderRow {
-    /// Streaks of skips.
+    /// Number of its claims, each of them a streak of skips.
     pub fn claims(&self) -> usize {
         self.claims.len()
     }

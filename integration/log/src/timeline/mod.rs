@@ -35,7 +35,7 @@ use super::window::LogWindow;
 use agents::{AgentRuns, ProcessLook};
 use database::DatabaseTimeline;
 
-/// As many databases in one log are told apart.
+/// Most databases in one log that are told apart.
 const DATABASES: usize = 4096;
 
 /// How many lines, and of what kind.
@@ -81,7 +81,7 @@ impl LogTimeline {
         }
     }
 
-    /// The daemon that wrote last is of another host than this one.
+    /// True when the daemon that wrote last is of another host than this one.
     pub fn is_of_other_host(&self) -> bool {
         let host = self.agents.latest().and_then(|run| run.id.host.as_deref());
         let ours = facts::hostname();
@@ -89,7 +89,7 @@ impl LogTimeline {
             .is_some_and(|(host, ours)| !host.eq_ignore_ascii_case(&escaped(&ours).to_string()))
     }
 
-    /// What is asked whether the process of a daemon lives.
+    /// Sets the function that tells whether the process of a daemon lives.
     pub fn asking(self, look: ProcessLook) -> Self {
         Self {
             agents: AgentRuns::new(look),
@@ -109,7 +109,7 @@ impl LogTimeline {
         self.clock.used_local.then(|| self.clock.local_name())
     }
 
-    /// A file begins with these bytes.
+    /// Begins a file, whose first bytes are `head`.
     pub fn begin(&mut self, head: &[u8]) {
         self.writer = LogWriter::guess(head).or(self.writer);
         let has_time = |line: &[u8]| {
@@ -125,7 +125,7 @@ impl LogTimeline {
         self.no_times == Some(true)
     }
 
-    /// The log has lines, and none of them is in the window.
+    /// True when the log has lines, and none of them is in the window.
     pub fn is_all_outside(&self) -> bool {
         self.lines.all == 0 && self.lines.outside > 0
     }
@@ -237,7 +237,7 @@ impl LogTimeline {
         }
     }
 
-    /// The end of the log, which speaks for the time up to `end`.
+    /// Ends the log, which speaks for the time up to `end`.
     pub fn finish(&mut self, end: LogTime) {
         self.open();
         self.agents.finish();
@@ -254,7 +254,7 @@ impl LogTimeline {
         }
     }
 
-    /// The window begins, unless it has begun already.
+    /// Begins the window, unless it has begun already.
     fn open(&mut self) {
         let Some(since) = self.window.since.filter(|_| !self.is_open) else {
             return;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::parse::time::LogTime;
 
-/// As many texts are remembered.
+/// Most texts that are remembered.
 const KEPT: usize = 100;
 
 /// A message and how often it came.

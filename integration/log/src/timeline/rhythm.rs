@@ -16,7 +16,7 @@ const SHORTEST: Duration = Duration::from_secs(60);
 /// The limit while the usual interval is unknown.
 const UNKNOWN: Duration = Duration::from_secs(300);
 
-/// As many gaps are remembered, the longest.
+/// Most gaps that are remembered: the longest.
 const KEPT: usize = 10_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +26,13 @@ pub struct LogGap {
     pub kind: GapKind,
 }
 
-/// What the daemon did before a gap.
+/// State of the daemon before a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GapKind {
     Silent,
     InCycle,
-    /// It was killed or crashed: the next line is a start, and no stop came before.
+    /// The daemon was killed or crashed: the next line is a start, and no stop came before.
     Gone,
 }
 
@@ -57,12 +57,12 @@ impl CycleRhythm {
         self.last = Some(at);
     }
 
-    /// Another daemon writes from here on.
+    /// Notes that another daemon writes from here on.
     pub fn restart(&mut self) {
         self.last = None;
     }
 
-    /// There is no line between `from` and `to`.
+    /// Notes a time without a line, from `from` to `to`.
     pub fn silence(&mut self, from: LogTime, to: LogTime, kind: GapKind) {
         if to.since(from) <= SHORTEST {
             return;
@@ -76,7 +76,7 @@ impl CycleRhythm {
         }
     }
 
-    /// No daemon ran in the gap that has just ended.
+    /// Marks the gap that has just ended: no daemon ran in it.
     pub fn was_gone(&mut self, at: LogTime) {
         if let Some(gap) = self
             .gaps
@@ -103,7 +103,7 @@ impl CycleRhythm {
             .map(|(seconds, _)| Duration::from_secs(*seconds))
     }
 
-    /// A longer time without a line is a gap.
+    /// The limit of gaps: a longer time without a line is one.
     pub fn limit(&self) -> Duration {
         self.usual()
             .map_or(UNKNOWN, |usual| (usual * 5).max(SHORTEST))

@@ -8,13 +8,13 @@ use beadlock_core::log_line::Event as Line;
 use super::streak::{PastStreak, SkipCause};
 use crate::parse::{event::StateReport, time::LogTime};
 
-/// As many runs of cycles are kept for each database; then neighbours are joined.
+/// Most runs of cycles that are kept for each database; then neighbours are joined.
 const RUNS: usize = 100_000;
 
-/// As many streaks, states and marks are kept, the latest.
+/// Most streaks, states and marks that are kept: the latest.
 const KEPT: usize = 20_000;
 
-/// As many lines of one cycle's work are kept.
+/// Most lines of one cycle's work that are kept.
 const STEPS: usize = 8;
 
 /// How a cycle ended.
@@ -35,7 +35,7 @@ pub struct CycleRun {
     pub to: LogTime,
     pub end: CycleEnd,
     pub count: u64,
-    /// What the log says besides: the work that was done, or why it failed. Of several cycles the last words.
+    /// More words of the log: the work that was done, or why it failed. Of several cycles the last words.
     pub words: String,
 }
 
@@ -84,12 +84,12 @@ pub struct LogSpans {
     pub marks: Vec<LogMark>,
     /// How many of the earliest were dropped.
     pub dropped: DroppedSpans,
-    /// What the open cycle has done so far.
+    /// Work of the open cycle so far, in the words of the log.
     steps: Vec<String>,
 }
 
 impl LogSpans {
-    /// What was over before `from` does not count.
+    /// Drops the spans that were over before `from`, and all past streaks.
     pub fn forget(&mut self, from: LogTime) {
         self.cycles.retain(|run| run.to >= from);
         self.streaks.clear();
@@ -99,14 +99,14 @@ impl LogSpans {
         self.marks.retain(|mark| mark.at >= from);
     }
 
-    /// The open cycle has made a commit, a pull or a push.
+    /// Notes that the open cycle has made a commit, a pull or a push.
     pub fn step(&mut self, words: &str) {
         if self.steps.len() < STEPS {
             self.steps.push(words.to_owned());
         }
     }
 
-    /// A cycle has ended, and `why` where not all is well.
+    /// Adds a cycle that has ended; `why` is empty where all is well.
     pub fn cycle(&mut self, from: LogTime, to: LogTime, end: CycleEnd, why: &str) {
         let mut words = std::mem::take(&mut self.steps);
         words.extend(Some(why.to_owned()).filter(|why| !why.is_empty()));
@@ -133,7 +133,7 @@ impl LogSpans {
             .filter(|past| matches!(past.streak.cause, SkipCause::Unreadable(_)))
     }
 
-    /// The agent has reported a state that holds since `since`, which ends the one before.
+    /// Notes a reported state that holds since `since`, and ends the one before.
     pub fn state(&mut self, report: &StateReport<'_>, since: LogTime) {
         let why = report.why.unwrap_or_default().to_owned();
         if let Some(last) = self.states.last_mut().filter(|last| last.to.is_none()) {
@@ -154,7 +154,7 @@ impl LogSpans {
         );
     }
 
-    /// The agent has ended, and with it the state that it reports.
+    /// Ends the reported state, because the agent has ended.
     pub fn state_ends(&mut self, at: LogTime) {
         if let Some(last) = self.states.last_mut().filter(|last| last.to.is_none()) {
             last.to = Some(at.max(last.from));

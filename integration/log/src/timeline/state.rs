@@ -1,4 +1,4 @@
-//! What the log reported last about a database: by its cycles, and by the agent's lines about its state.
+//! The last report of a log about a database: by its cycles, and by the agent's lines about its state.
 
 use beadlock_core::log_line::Event as Line;
 use serde::{Serialize, Serializer};
@@ -19,7 +19,7 @@ pub struct CycleCounts {
     pub unreadable: u64,
 }
 
-/// What the log reported last.
+/// Last report of the log about the cycles of a database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SyncState {
     /// Nothing about cycles.
@@ -47,18 +47,18 @@ pub struct ReportedState {
     pub since: LogTime,
     pub why: Option<String>,
     pub next: Option<String>,
-    /// No later line says otherwise.
+    /// True when no later line says otherwise.
     #[serde(skip)]
     pub is_current: bool,
 }
 
 impl ReportedState {
-    /// Nothing is missing.
+    /// True when nothing is missing.
     pub fn is_well(&self) -> bool {
         matches!(self.state, Line::StateSynced | Line::StateIdle)
     }
 
-    /// A cycle that came after this report says the same.
+    /// True when a cycle that came after this report says the same.
     pub fn agrees(&self, cycle: &SyncState) -> bool {
         match cycle {
             SyncState::Unknown | SyncState::Started(_) => true,
@@ -74,7 +74,7 @@ impl ReportedState {
     }
 }
 
-/// `local_only` of `State: local_only`.
+/// Writes the word of the state: `local_only` of `State: local_only`.
 fn word<S: Serializer>(state: &Line, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(state.state())
 }

@@ -36,7 +36,7 @@ pub struct SkipStreak {
 }
 
 impl SkipStreak {
-    /// A skip for `cause` and `lock` belongs to this claim, as far as the log tells.
+    /// True when a skip for `cause` and `lock` belongs to this claim, as far as the log tells.
     pub fn is_of(&self, cause: &SkipCause, lock: &LockDetails) -> bool {
         let is_other_claim =
             self.lock.since.is_some() && lock.since.is_some() && self.lock.since != lock.since;
@@ -73,14 +73,14 @@ pub struct PastStreak {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SyncOutage {
     pub since: LogTime,
-    /// It begins the log, so it may have begun earlier.
+    /// True when the outage begins the log, so that it may have begun earlier.
     pub is_first: bool,
 }
 
 #[derive(Debug, Default)]
 pub struct SyncOutages {
     pub current: Option<SyncOutage>,
-    /// The length of the past ones.
+    /// Length of all past outages.
     past: Duration,
     /// The time before this does not count.
     pub from: Option<LogTime>,
