@@ -28,7 +28,7 @@ impl Cycle {
         }
     }
 
-    /// Begins, or raises Skipped.
+    /// Begins the cycle, or raises Skipped.
     fn enter(&self, py: Python<'_>) -> PyResult<()> {
         match py.detach(|| beadlock_checker::Cycle::enter(&self.path)) {
             Entered::Cycle(cycle) => {
@@ -42,7 +42,7 @@ impl Cycle {
         }
     }
 
-    /// Ends it: lets the gate go.
+    /// Ends the cycle: lets the gate go.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         match self.entered.pop(py) {
             Some(_) => Ok(()),
@@ -50,7 +50,7 @@ impl Cycle {
         }
     }
 
-    /// Why it may run; its str() is a line for the log when a stale lock was removed. None when it does not run.
+    /// Why the cycle may run; its str() is a line for the log when a stale lock was removed. None when it does not run.
     #[getter]
     fn decision(&self, py: Python<'_>) -> Option<Decision> {
         let decision = self.entered.last(py, |cycle| cycle.decision().clone());

@@ -32,12 +32,13 @@ impl FileLock {
         })
     }
 
-    /// Locks it, waiting for its holder.
+    /// Locks the file, waiting for its holder.
     fn acquire(&self, py: Python<'_>) -> PyResult<()> {
         self.acquire_unless(py, None).map(|_| ())
     }
 
-    /// The same, and asks `is_over` every 50 ms of a wait. False: it said so, and nothing is locked.
+    /// Locks the file as acquire does, and asks `is_over` every 50 ms of a wait. False: it said so, and nothing is
+    /// locked.
     #[pyo3(name = "_acquire_unless")]
     fn acquire_unless(&self, py: Python<'_>, is_over: Option<Py<PyAny>>) -> PyResult<bool> {
         let lock = waiting::acquire(py, is_over.as_ref(), |is_over| {
@@ -46,7 +47,7 @@ impl FileLock {
         Ok(lock.map(|lock| self.locks.push(py, lock)).is_some())
     }
 
-    /// Lets it go.
+    /// Unlocks the file.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         self.end(py)?
             .map_or(Ok(()), |lost| Err(raised::of(py, &lost)))
@@ -81,7 +82,8 @@ impl FileLock {
             .map(|_| ())
     }
 
-    /// The same with what has to be JSON.
+    /// Gives the file this content, which has to be JSON. It must also conform to the schema in the file `schema`,
+    /// where one is given.
     #[pyo3(name = "_write_json")]
     fn write_json(
         &self,
@@ -101,7 +103,7 @@ impl FileLock {
         .map(|_| ())
     }
 
-    /// It is held by this process, as far as this object knows.
+    /// True when this process holds the lock, as far as this object knows.
     #[getter]
     fn held(&self, py: Python<'_>) -> bool {
         self.locks.last(py, |_| ()).is_some()
@@ -142,7 +144,7 @@ impl FileLock {
         }
     }
 
-    /// Ends it; the answer is how it had been lost, where it had.
+    /// Ends the lock; returns how it had been lost, where it had.
     fn end(&self, py: Python<'_>) -> PyResult<Option<Error>> {
         match self.locks.pop(py) {
             Some(Popped::Ours(lock)) => Ok(py.detach(|| lock.release().err())),

@@ -23,7 +23,7 @@ mod raised;
 mod stack;
 mod waiting;
 
-/// What the package imports.
+/// The native module that the Python package imports.
 #[pyo3::pymodule]
 mod _beadlock {
     #[pymodule_export]

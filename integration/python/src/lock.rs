@@ -53,7 +53,7 @@ impl Lock {
         self.acquire_unless(py, None).map(|_| ())
     }
 
-    /// The same, and asks `is_over` every 50 ms of a wait. False: it said so, and nothing is claimed.
+    /// Claims as acquire does, and asks `is_over` every 50 ms of a wait. False: it said so, and nothing is claimed.
     #[pyo3(name = "_acquire_unless")]
     fn acquire_unless(&self, py: Python<'_>, is_over: Option<Py<PyAny>>) -> PyResult<bool> {
         let hold = self.hold.clone();
@@ -75,13 +75,13 @@ impl Lock {
         }
     }
 
-    /// It is held by this process, as far as this object knows.
+    /// True when this process holds the lock, as far as this object knows.
     #[getter]
     fn held(&self, py: Python<'_>) -> bool {
         self.claims.last(py, |_| ()).is_some()
     }
 
-    /// What names this one claim, as the lock file has it; None when not held.
+    /// The id of this one claim, as the lock file has it; None when not held.
     #[getter]
     fn id(&self, py: Python<'_>) -> Option<String> {
         self.claims.last(py, |claim| claim.id().to_owned())
@@ -105,7 +105,7 @@ impl Lock {
 }
 
 impl Lock {
-    /// Ends it; the answer is how it had been lost, where it had.
+    /// Ends the claim; returns how it had been lost, where it had.
     fn end(&self, py: Python<'_>) -> PyResult<Option<Error>> {
         let claim = match self.claims.pop(py) {
             Some(Popped::Ours(claim)) => claim,

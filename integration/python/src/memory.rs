@@ -27,8 +27,8 @@ impl MemoryLock {
         }
     }
 
-    /// Acquires it, or once more, and asks `is_over` every 50 ms of a wait. What was logged of the stale locks in its
-    /// place; None: somebody holds it and it was not to be waited for, or the wait is over.
+    /// Acquires the lock, or once more, and asks `is_over` every 50 ms of a wait. Returns what was logged of the stale
+    /// locks in its place; None: somebody holds it and it was not to be waited for, or the wait is over.
     fn acquire(
         &self,
         py: Python<'_>,
@@ -58,7 +58,7 @@ impl MemoryLock {
         }))
     }
 
-    /// Releases the last one; how it had been lost, where it had. None too where there is none.
+    /// Releases the last guard; returns how it had been lost, where it had. None too where there is none.
     fn release(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let Some(Popped::Ours(guard)) = self.guards.pop(py) else {
             return Ok(None);
@@ -70,7 +70,7 @@ impl MemoryLock {
         ended.map_err(|error: Error| raised::of(py, &error))
     }
 
-    /// How the last one was lost, where it was. None too where there is none.
+    /// How the last guard was lost, where it was. None too where there is none.
     fn lost(&self, py: Python<'_>) -> Option<String> {
         self.guards
             .last(py, |guard| {

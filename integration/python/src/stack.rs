@@ -16,7 +16,7 @@ impl<G: Send> Stack<G> {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// One more, of this process.
+    /// Adds a guard of this process.
     pub fn push(&self, py: Python<'_>, guard: G) {
         py.detach(|| {
             self.guards().push(Owned {
@@ -26,7 +26,7 @@ impl<G: Send> Stack<G> {
         });
     }
 
-    /// The last one, to be ended. `None`: there is none.
+    /// Takes off the last guard, to be ended. `None`: there is none.
     pub fn pop(&self, py: Python<'_>) -> Option<Popped<G>> {
         py.detach(|| self.guards().pop())
             .map(|mut owned| match owned.is_ours() {
@@ -35,7 +35,8 @@ impl<G: Send> Stack<G> {
             })
     }
 
-    /// What `work` makes of the last one, where that is this process's; without the GIL.
+    /// The result of `work` on the last guard, without the GIL; `None` where it is not this process's, or there is
+    /// none.
     pub fn last<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&G) -> T + Send) -> Option<T> {
         py.detach(|| {
             let guards = self.guards();
@@ -47,7 +48,7 @@ impl<G: Send> Stack<G> {
         })
     }
 
-    /// Nobody panics with it.
+    /// The guards, also where another thread has panicked with them.
     fn guards(&self) -> MutexGuard<'_, Vec<Owned<G>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -62,7 +63,7 @@ pub enum Popped<G> {
 
 struct Owned<G> {
     pid: u32,
-    /// There until it is dropped or taken off.
+    /// The guard, until it is dropped or taken off.
     guard: Option<G>,
 }
 
@@ -73,7 +74,7 @@ impl<G> Owned<G> {
 }
 
 impl<G> Drop for Owned<G> {
-    /// In a fork it must not release what its parent holds.
+    /// In a fork the guard is forgotten: it must not release what its parent holds.
     fn drop(&mut self) {
         let guard = self.guard.take();
         if !self.is_ours() {

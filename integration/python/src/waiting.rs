@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::raised;
 
-/// What `acquire` of this lock comes to, `is_over` being asked as well whether the wait is over. `None`: it said so.
+/// The result of `acquire`, with `is_over` asked during the wait whether that is over. `None`: it said so.
 ///
 /// # Errors
 /// What a handler has raised, such as `KeyboardInterrupt`, with nothing acquired; else the library's error.
@@ -37,7 +37,7 @@ fn asked(py: Python<'_>, is_over: Option<&Py<PyAny>>) -> PyResult<bool> {
     is_over.map_or(Ok(false), |is_over| is_over.bind(py).call0()?.extract())
 }
 
-/// The wait that so many seconds are: none for 0, one without end for infinity.
+/// The wait of this many seconds: none for 0, one without end for infinity.
 pub fn wait(seconds: f64) -> PyResult<Wait> {
     Ok(if seconds == 0.0 {
         Wait::No
