@@ -34,7 +34,7 @@ use beadlock_supervise::command::holder_name;
 #[derive(Debug, Clone)]
 #[must_use = "nothing is claimed before `claim`"]
 pub struct Hold {
-    /// As a command line names it; without a name what it finds.
+    /// The target as a command line names it; `None`: the target that a command line without one finds.
     pub(super) target: Option<OsString>,
     pub(super) holder: String,
     pub(super) labels: Labels,
@@ -44,18 +44,18 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// On the database in `dir`, in the name of this program. A `redirect` file in it is followed once; one that git
-    /// tracks is refused, for everybody who may push would decide what is claimed.
+    /// A claim on the database in `dir`, in the name of this program. A `redirect` file in it is followed once; one
+    /// that git tracks is refused, for everybody who may push would decide what is claimed.
     pub fn on(dir: impl Into<PathBuf>) -> Self {
         Self::of(Some(directory(&dir.into())))
     }
 
-    /// On the target that a command line names so: `.beads`, `beads:DIR` or `lock:PATH`.
+    /// A claim on the target that a command line names so: `.beads`, `beads:DIR` or `lock:PATH`.
     pub fn target(text: impl Into<OsString>) -> Self {
         Self::of(Some(text.into()))
     }
 
-    /// On the target that a command line without one means: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest
+    /// A claim on the target that a command line without one means: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest
     /// `.beads`.
     pub fn found() -> Self {
         Self::of(None)
@@ -77,32 +77,32 @@ impl Hold {
         }
     }
 
-    /// In this name, 1 to 128 printable characters: it is what the daemon's log says.
+    /// Sets the name of the holder, 1 to 128 printable characters: the daemon's log says it.
     pub fn holder(mut self, name: impl Into<String>) -> Self {
         self.holder = name.into();
         self
     }
 
-    /// With this version of the holder in the lock file, 1 to 128 printable characters; none unless told otherwise.
-    /// Of a tool its own: `env!("CARGO_PKG_VERSION")`.
+    /// Sets the version of the holder in the lock file, 1 to 128 printable characters; none unless told otherwise. A
+    /// tool gives its own: `env!("CARGO_PKG_VERSION")`.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.labels.version = Some(version.into());
         self
     }
 
-    /// With the address of what the lock is held for, such as a CI run: http or https. Waiting processes show it.
+    /// Sets the address of what the lock is held for, such as a CI run: http or https. Waiting processes show it.
     pub fn about(mut self, address: impl Into<String>) -> Self {
         self.labels.about = Some(address.into());
         self
     }
 
-    /// For how long a holder is waited for; 10 seconds unless told otherwise.
+    /// Sets for how long a holder is waited for; 10 seconds unless told otherwise.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.wait = wait;
         self
     }
 
-    /// For how long a cycle that is running is waited for; 130 seconds, and one with [`Wait::No`].
+    /// Sets for how long a running cycle is waited for; 130 seconds unless told otherwise, or 1 second with [`Wait::No`].
     pub fn drain(mut self, limit: Duration) -> Self {
         self.drain = Some(limit);
         self
@@ -197,9 +197,9 @@ impl Hold {
 #[derive(Debug)]
 #[must_use = "dropping the claim releases the lock at once"]
 pub struct Claim {
-    /// None when nested, and once it is released.
+    /// The lock; `None` when nested, and once it is released.
     held: Option<Held>,
-    /// The process that holds it.
+    /// PID of the process that holds it.
     process: u32,
     id: String,
     target: Target,
@@ -217,7 +217,7 @@ impl Claim {
         self.target.dir()
     }
 
-    /// The lock file.
+    /// The path of the lock file.
     pub fn path(&self) -> PathBuf {
         self.target.path()
     }
@@ -299,7 +299,7 @@ pub struct NotReleased {
 }
 
 impl NotReleased {
-    /// Why it was not.
+    /// Why the lock could not be removed.
     pub fn error(&self) -> &Error {
         &self.error
     }

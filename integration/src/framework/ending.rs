@@ -24,7 +24,7 @@ use beadlock_supervise::{
     tree::{self, Tree},
 };
 
-/// What ends the process with its locks released, unless it was ignored when the first lock was wanted.
+/// Signals that end the process with its locks released, unless they were ignored when the first lock was wanted.
 const HEARD: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
 /// For how long work that has no children any more may go on, to return.
 const GRACE: Duration = Duration::from_millis(200);
@@ -105,7 +105,7 @@ impl Inbox {
         Ok(inbox)
     }
 
-    /// Those that have come, or come within `limit`.
+    /// The signals that have come, or come within `limit`.
     fn within(&mut self, limit: Duration) -> Vec<Received> {
         wait_for([Some(self.0.get_read().as_fd())], limit);
         let pending = self.0.pending();
@@ -143,7 +143,8 @@ impl Inbox {
         sys::exit_at_once(128 + first.signal as i32)
     }
 
-    /// Forwards signals to the children until they have ended and the work has returned. Answers who has not ended.
+    /// Forwards signals to the children until they have ended and the work has returned. Returns the names of those
+    /// that have not ended.
     fn end_children(&mut self, first: Received, kill_after: Duration) -> Option<String> {
         let mut children = Children::of(locks::take_tree(), first);
         let deadline = Deadline::after(kill_after);
@@ -180,11 +181,11 @@ impl Inbox {
 /// started by one that was told, in the same clock tick, does not hear of it.
 struct Children {
     tree: Tree,
-    /// Those that live, as far as is known: an orphan stays known.
+    /// The children that live, as far as is known: an orphan stays known.
     known: Vec<Stat>,
-    /// When each was told: in clock ticks after boot.
+    /// When each child was sent the signal: in clock ticks after boot.
     told: HashMap<(i32, u64), u64>,
-    /// What ends the process: each of them hears of it once.
+    /// The signal that ends the process: each child gets it once.
     first: Received,
     has_looked: bool,
 }
@@ -206,7 +207,7 @@ impl Children {
         }
     }
 
-    /// Whether any lives. The new ones among them hear of the signal that ends the process.
+    /// Whether any child lives. The new ones among them get the signal that ends the process.
     fn look(&mut self) -> bool {
         // A scan takes time: a process that was started and orphaned during it is found by the next.
         self.scan() || self.scan()
@@ -225,7 +226,7 @@ impl Children {
         are_unseen || !self.known.is_empty()
     }
 
-    /// Tells new ones, but not what a process has started that had heard of it, until that parent is gone.
+    /// Sends the signal to new children, but not to those of a process that already had it, until that parent is gone.
     fn tell(&mut self, is_first: bool) {
         let by_pid: HashMap<i32, &Stat> = self.known.iter().map(|stat| (stat.pid, stat)).collect();
         let is_new = |stat: &&Stat| !self.has_heard(stat, &by_pid);
@@ -243,7 +244,7 @@ impl Children {
         }
     }
 
-    /// It was told, or was started by one that was told before.
+    /// True when the process was sent the signal, or was started by one that had been sent it before.
     fn has_heard(&self, stat: &Stat, by_pid: &HashMap<i32, &Stat>) -> bool {
         let mut ancestor = stat;
         // No more of them than there are: the numbers were read one after the other, and may lead in a circle.
@@ -257,7 +258,7 @@ impl Children {
         false
     }
 
-    /// Those that lived at the last look, for a line.
+    /// Names of the children that lived at the last look, for a line.
     fn names(&self) -> String {
         match self.known.as_slice() {
             [] => {
@@ -272,7 +273,8 @@ fn key(stat: &Stat) -> (i32, u64) {
     (stat.pid, stat.start_ticks)
 }
 
-/// Sends it to each that does not have it from the terminal. A stopped process has to go on, to heed it.
+/// Sends the signal to each process that does not have it from the terminal. A stopped process is continued, to handle
+/// it.
 fn send(
     stats: &[Stat],
     Received {

@@ -25,7 +25,7 @@ pub struct CommandGuard {
 }
 
 impl CommandGuard {
-    /// Of the lock with this number; `id` is the claim's.
+    /// A guard of the lock with this number; `id` is the claim's.
     pub(super) fn new(number: u64, id: String, target: Target) -> Self {
         let (path, warnings) = (target.path(), Mutex::default());
         Self {
@@ -40,12 +40,12 @@ impl CommandGuard {
         }
     }
 
-    /// What the work under the lock may want to know, for other threads.
+    /// A handle to the lock for the work under it, also in other threads.
     pub fn running(&self) -> Running {
         self.running.clone()
     }
 
-    /// The lock file, absolute.
+    /// The path of the lock file, absolute.
     pub fn path(&self) -> &Path {
         self.running.path()
     }
@@ -56,7 +56,8 @@ impl CommandGuard {
         self.end().unwrap_or_else(|| locks::stay()).map(|_| ())
     }
 
-    /// Releases it, and answers what was there; of a fork nothing. `None`: a signal is ending the process.
+    /// Releases the lock, and returns what was there; in a fork, or once more, nothing (`Ok(None)`). `None`: a signal
+    /// is ending the process.
     pub(super) fn end(&mut self) -> Option<Result<Option<Release>, Error>> {
         if std::mem::replace(&mut self.is_over, true) || !locks::are_ours() {
             return Some(Ok(None));
@@ -76,8 +77,8 @@ impl Drop for CommandGuard {
     }
 }
 
-/// What the work under a command's lock may want to know, and what it has to say beside its answer. Cheap to clone, for
-/// other threads.
+/// A command's lock, as the work under it sees it: questions about the lock, and a place for warnings. Cheap to clone,
+/// for other threads.
 #[derive(Debug, Clone)]
 pub struct Running(Arc<Shared>);
 
@@ -91,7 +92,7 @@ struct Shared {
 }
 
 impl Running {
-    /// The lock file, absolute.
+    /// The path of the lock file, absolute.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
@@ -102,9 +103,9 @@ impl Running {
         &self.0.id
     }
 
-    /// A signal is ending the process: work that goes on by itself, in a loop or in threads, is to come to its end. It
-    /// has 200 ms from when the last child has ended. A child that is started then hears of the signal at once: what
-    /// has to be cleaned up, the process does by itself.
+    /// True when a signal is ending the process: work that goes on by itself, in a loop or in threads, is to come to
+    /// its end. It has 200 ms from when the last child has ended. A child that is started then hears of the signal at
+    /// once: the process has to do the cleaning up by itself.
     pub fn is_ending(&self) -> bool {
         locks::is_ended_by_a_signal()
     }
@@ -130,8 +131,8 @@ impl Running {
             .push(line.into());
     }
 
-    /// What a child is to have in its environment (`Command::envs`) when it may want the same lock: it runs under this
-    /// one, instead of waiting for it.
+    /// Variables for the environment of a child (`Command::envs`) that may want the same lock: it runs under this one,
+    /// instead of waiting for it.
     pub fn environment(&self) -> [(&'static str, OsString); 3] {
         let ids = nested::ids_inside(self.id(), &self.0.target, &Environment::read());
         [

@@ -21,12 +21,12 @@ use beadlock_claim::observe::{Stopped, WaitControl};
 use beadlock_claim::wait::Deadline;
 use beadlock_supervise::tree::Tree;
 
-/// What comes first when a signal ends the process.
+/// The first step when a signal ends the process: end the children, or release the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseOrder {
-    /// The children hear of it and end; then the lock is released.
+    /// The children get the signal and end; then the lock is released.
     ForwardFirst,
-    /// The lock is released; then the children hear of it.
+    /// The lock is released; then the children get the signal.
     ReleaseFirst,
 }
 
@@ -52,7 +52,7 @@ struct Lock {
     terms: Terms,
     bell: Arc<Bell>,
     progress: Progress,
-    /// None while it is being claimed or released.
+    /// The claim; `None` while it is being made or released.
     claim: Option<Claim>,
 }
 
@@ -60,14 +60,14 @@ struct Lock {
 enum Progress {
     Claiming,
     Standing,
-    /// The work under it is done while a signal ends the process, and the signal thread releases it.
+    /// The work under the lock is done while a signal ends the process, and the signal thread releases the lock.
     Returned,
 }
 
 #[derive(Debug)]
 struct State {
     locks: Vec<Lock>,
-    /// What runs below us and not under a lock.
+    /// Processes below this one, without those that ran before the first of the locks was wanted; `None` before that.
     tree: Option<Tree>,
     last: u64,
 }
@@ -85,7 +85,7 @@ static ENDING: OnceLock<Ending> = OnceLock::new();
 /// The PID of the process whose locks these are, 0 at first: a forked child finds them in its memory, and has none.
 pub static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// This process is the one whose locks these are, and no fork of it.
+/// True when this process is the one whose locks these are, and not a fork of it.
 pub fn are_ours() -> bool {
     OWNER.load(Ordering::Relaxed) == std::process::id()
 }
@@ -212,7 +212,7 @@ pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<PendingLock, 
 }
 
 impl PendingLock {
-    /// It stands. `Err`: the process is ending, and the lock was released again.
+    /// Enters the lock as standing. `Err`: the process is ending, and the lock was released again.
     pub fn stands(self, claim: Claim) -> Result<u64, Ending> {
         let mut state = state();
         if let Some(ending) = ending() {
@@ -348,12 +348,13 @@ pub fn all_returned() -> bool {
         .any(|lock| lock.claim.is_some() && lock.progress == Progress::Standing)
 }
 
-/// What runs below us and not under a lock, for the thread that ends the process.
+/// Takes out the tree of processes that have come since the first of the locks was wanted, for the thread that ends
+/// this process.
 pub fn take_tree() -> Tree {
     state().tree.take().unwrap_or_default()
 }
 
-/// Releases the locks that stand, the last first: all, or those of this order. Answers what failed.
+/// Releases the locks that stand, the last first: all, or those of this order. Returns the errors.
 pub fn release_all(order: Option<ReleaseOrder>) -> Vec<Error> {
     let is_wanted = |lock: &&Lock| order.is_none_or(|order| lock.terms.order == order);
     let numbers: Vec<u64> = state()

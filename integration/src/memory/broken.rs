@@ -19,19 +19,19 @@ const ROUNDS: usize = 5;
 /// Which lock [`MemoryLock::break_lock`] breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BreakLimit {
-    /// A stale one.
+    /// A stale lock only.
     #[default]
     Stale,
-    /// Also one whose holder may be at work: that goes on, and nothing is told of it.
+    /// Also a lock whose holder may be at work: the holder goes on, and is told nothing.
     EvenIfLive,
 }
 
 /// A lock that is out of the way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BrokenLock {
-    /// What it said.
+    /// The record of the lock.
     pub record: Record,
-    /// The file in which it is kept.
+    /// The file in which the lock is kept.
     pub kept: PathBuf,
 }
 

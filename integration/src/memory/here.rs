@@ -35,12 +35,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a wish to have a lock has come to, within this process.
+/// The answer to a wish for a lock, within this process.
 #[derive(Debug)]
 pub enum DirectoryEntry {
-    /// It has it already.
+    /// This process has the lock already.
     Again(Arc<Standing>),
-    /// It has it not, and nobody else of this process claims it now.
+    /// This process does not have the lock, and no other thread of it claims it now.
     First(DirectoryTurn),
 }
 
@@ -51,7 +51,7 @@ pub struct DirectoryTurn {
     dir: PathBuf,
 }
 
-/// Has the lock of this directory once more, or gets the turn to claim it; waits for the threads that have it.
+/// Gets the lock of this directory once more, or the turn to claim it; waits for threads that claim or release it.
 pub fn enter(
     target: &Target,
     wait: Wait,
@@ -82,7 +82,7 @@ pub fn enter(
 }
 
 impl DirectoryTurn {
-    /// It stands, kept up by `keeping`; `None`: by the `beadlock hold` that this process runs in.
+    /// Enters the lock as standing, kept up by `keeping`; `None`: by the `beadlock hold` that this process runs in.
     pub fn stands(self, keeping: Option<Keeping>, id: String, target: Target) -> Arc<Standing> {
         let entry = (self.process, self.dir.clone());
         let standing = Arc::new(Standing {
@@ -108,9 +108,9 @@ impl Drop for DirectoryTurn {
 
 #[derive(Debug)]
 pub struct Standing {
-    /// None where the lock is an outer claim's, and once it is released.
+    /// The upkeep of the lock; `None` where it is an outer claim's, and once it is released.
     keeping: Mutex<Option<Keeping>>,
-    /// By the clock that nobody sets.
+    /// When the lock was acquired, by the clock that nobody sets.
     since: Duration,
     lost: Mutex<Option<LostLock>>,
     pub id: String,
@@ -128,7 +128,7 @@ struct LostLock {
 }
 
 impl Standing {
-    /// Whether it is still there and still ours.
+    /// Whether the lock is still there and still ours.
     pub fn still_held(&self) -> Result<(), Error> {
         let mut lost = locked(&self.lost);
         if lost.is_none() {
@@ -158,7 +158,7 @@ impl Standing {
         beats.news().into_iter().filter_map(lost).last()
     }
 
-    /// It is gone: its heartbeats know the cause before long. An outer claim has none here.
+    /// The loss of a lock that is gone: its heartbeats know the cause before long. An outer claim has none here.
     fn told_soon(&self) -> LostLock {
         let deadline = Deadline::after(TOLD_WITHIN);
         while locked(&self.keeping).is_some() && !deadline.is_over() {
@@ -175,7 +175,7 @@ impl Standing {
         LostLock { loss, kept, age }
     }
 
-    /// Releases it. In a fork it stays: it is the parent's, whose threads are not there.
+    /// Releases the lock. In a fork nothing is released: the lock is the parent's, whose threads are not there.
     pub fn release(&mut self) -> Result<(), Error> {
         let Some(keeping) = locked(&self.keeping).take() else {
             return Ok(());

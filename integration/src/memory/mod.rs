@@ -59,13 +59,13 @@ pub use broken::{BreakLimit, BrokenLock};
 /// For how long the directory's flock is waited for, which others have for moments only.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a claim does with a lock that is stale.
+/// How a claim treats a stale lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stale {
-    /// Breaks it, and takes its place.
+    /// The claim breaks the lock, and takes its place.
     #[default]
     Break,
-    /// Lets it stand, as if it were held.
+    /// The claim lets the lock stand, as if it were held.
     Keep,
 }
 
@@ -91,7 +91,7 @@ impl MemoryLock {
         }
     }
 
-    /// In the name of this session.
+    /// Sets the session in whose name the lock is acquired.
     pub fn session(self, name: impl Into<String>) -> Self {
         Self {
             session: Some(name.into()),
@@ -99,18 +99,18 @@ impl MemoryLock {
         }
     }
 
-    /// What is done with a stale lock; it is broken unless told otherwise.
+    /// Sets how a stale lock is treated; it is broken unless told otherwise.
     pub fn stale(self, stale: Stale) -> Self {
         Self { stale, ..self }
     }
 
-    /// How old a lock may be; the document's 30 and 10 seconds unless told otherwise.
+    /// Sets how old a lock may be; the document's 30 and 10 seconds unless told otherwise.
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Acquires it for the current process, waiting for its holder. Where this process has it already it has it once
-    /// more: it is released with the last guard.
+    /// Acquires the lock for the current process, waiting for its holder. A process that has the lock already gets it
+    /// once more: the lock is released with the last guard.
     ///
     /// # Errors
     /// [`Code::LockHeld`] when the wait ran out, in the document's words; [`Code::LockUnreadable`] and
@@ -135,8 +135,8 @@ impl MemoryLock {
         }
     }
 
-    /// Acquires it when nobody has it. `None`: somebody has. Fails as [`MemoryLock::acquire`], but for a lock that is
-    /// held.
+    /// Acquires the lock when nobody has it. `None`: somebody has it. Fails as [`MemoryLock::acquire`], but for a lock
+    /// that is held.
     pub fn try_acquire(&self, operation: &str) -> Result<Option<Guard>, Error> {
         match self.acquire(operation, Wait::No) {
             Ok(guard) => Ok(Some(guard)),
@@ -263,20 +263,20 @@ impl Guard {
         &self.standing.id
     }
 
-    /// What the document logs of the stale locks that were broken to make room for this one: `[LOCK] Breaking stale
-    /// lock: process 12345 is dead`.
+    /// The document's log lines about the stale locks that were broken to make room for this one, such as
+    /// `[LOCK] Breaking stale lock: process 12345 is dead`.
     pub fn broken(&self) -> &[String] {
         &self.broken
     }
 
-    /// Whether it is still held: to be asked before a step that must not happen without it. Fails with
+    /// Whether the lock is still held: to be asked before a step that must not happen without it. Fails with
     /// [`Code::LockLost`], with the likely cause.
     pub fn still_held(&self) -> Result<(), Error> {
         self.standing.still_held()
     }
 
-    /// Releases it, where this is the last guard. Someone else's lock in its place is left untouched, and that is not
-    /// an error. Fails when it could not be removed: it is stale 30 seconds later.
+    /// Releases the lock, where this is the last guard. Someone else's lock in its place is left untouched, and that is
+    /// not an error. Fails when the lock could not be removed: it is stale 30 seconds later.
     pub fn release(self) -> Result<(), Error> {
         Arc::into_inner(self.standing).map_or(Ok(()), |mut last| last.release())
     }
