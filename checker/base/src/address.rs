@@ -80,7 +80,7 @@ impl Address {
         }])
     }
 
-    /// Nobody on another machine reaches it.
+    /// True when no other machine can reach the address.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => match address.ip() {

@@ -1,5 +1,5 @@
-//! What helper processes have in common: how they are started, and how they begin. Each is the running binary itself,
-//! started again with a hidden first argument, and says by one byte on its stdout that it is at work.
+//! The start of helper processes: how they are started, and how they begin. Each is the running binary itself, started
+//! again with a hidden first argument, and says by one byte on its stdout that it is at work.
 //!
 //! The command line of a helper of `beadlock` has three words: what it does, for `ps`; [`HELPER`]; and its request as
 //! one JSON value, an object whose only key is the kind of the helper. A request without content is the kind alone, as
@@ -33,13 +33,13 @@ pub const RUNNER: &str = "__run-cycle";
 /// The hidden first argument of every helper process of `beadlock`.
 pub const HELPER: &str = "__helper";
 
-/// What a watchdog that ends the work of a command is called in a list of processes.
+/// Name of a watchdog that ends the work of a command, in a list of processes.
 pub const WATCHDOG: &CStr = c"beadlock-watch";
 
 /// The running binary, for itself and for its children until they execute another.
 pub const THIS: &str = "/proc/self/exe";
 
-/// One that ends says so by its end: only one that stands still is given up after this.
+/// For how long a helper may take to say that it is at work. A helper that ends is noticed at once.
 const START: Duration = Duration::from_secs(30);
 
 /// The exit code of a helper whose request cannot be decoded.
@@ -202,7 +202,7 @@ pub fn decoded<R: DeserializeOwned>(kind: &str, argument: &[u8]) -> Option<R> {
     serde_json::from_value(request).ok()
 }
 
-/// What follows the hidden first argument `first` on the command line of the process `pid`. `None`: it has another.
+/// The word after the hidden first argument `first` on the command line of the process `pid`. `None`: it has another.
 pub fn argument_of(pid: i32, first: &str) -> io::Result<Option<Vec<u8>>> {
     let line = fs::read(format!("/proc/{pid}/cmdline"))?;
     let mut words = line.split(|byte| *byte == 0).skip(1);
@@ -210,12 +210,13 @@ pub fn argument_of(pid: i32, first: &str) -> io::Result<Option<Vec<u8>>> {
     Ok(words.next().filter(|_| is_first).map(<[u8]>::to_vec))
 }
 
-/// Waits for the one byte, for 30 s at most. Fails when it has ended without it, or the time is over.
+/// Waits for the one byte of a helper, for 30 s at most. Fails when the helper has ended without it, or the time is
+/// over.
 pub fn has_said_so(ready: PipeReader) -> io::Result<()> {
     has_said_so_within(ready, START)
 }
 
-/// The same, for `limit` at most. `TimedOut` when the time is over; another error when it has ended without the byte.
+/// [`has_said_so`], for `limit` at most. `TimedOut` when the time is over; another error when the helper has ended.
 pub fn has_said_so_within(mut ready: PipeReader, limit: Duration) -> io::Result<()> {
     let begun = Instant::now();
     loop {
@@ -239,7 +240,7 @@ pub fn has_said_so_within(mut ready: PipeReader, limit: Duration) -> io::Result<
     }
 }
 
-/// What one does first, called `name` in a list of processes. The descriptors `kept` stay open.
+/// The first steps of a helper, called `name` in a list of processes. The descriptors `kept` stay open.
 pub fn stand_apart(name: &CStr, kept: &[RawFd]) {
     // Whatever can be blocked: it starts nothing that would inherit it.
     let _ = SigSet::all().thread_block();

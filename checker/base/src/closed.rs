@@ -1,4 +1,4 @@
-//! What EACCES may mean beside the file's own permissions: a directory above it that this process may not search.
+//! A cause of EACCES beside the file's own permissions: a directory above it that this process may not search.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 

@@ -1,4 +1,4 @@
-//! What went wrong, with the file it went wrong on. Busy, held and stale are answers, not errors.
+//! The error of a failed call on a path, with that path. Busy, held and stale are answers, not errors.
 
 use std::{fmt, io, path::Path, path::PathBuf};
 

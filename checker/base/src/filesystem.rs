@@ -52,7 +52,7 @@ pub fn shared_file_system(dir: &Path) -> Option<&'static str> {
 /// The machines that may write a file system beside this one, and so how far a gate on it reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Nobody: the gate covers everyone.
+    /// No other machine: the gate covers everyone.
     Local,
     /// Other machines, or other mounts of the same files: the gate covers this machine, or this mount, only.
     Shared,
@@ -63,7 +63,7 @@ pub enum Reach {
 /// A kind of file system, by the magic number of `statfs(2)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileSystem {
-    /// Its name, e.g. `ext4` (which ext2 and ext3 are, too) or `NFS`; `None` for one that is not in our tables.
+    /// Name of the kind, e.g. `ext4` (which ext2 and ext3 are, too) or `NFS`; `None` where it is not in our tables.
     pub name: Option<&'static str>,
     /// How far a gate on it reaches.
     pub reach: Reach,

@@ -1,4 +1,4 @@
-//! What knows no lock: processes, files, clocks, git and the words of the system.
+//! The parts that know no lock: processes, files, clocks, git and the words of the system.
 //!
 //! The crates of beadlock share it and pin it with `=`. It makes no promise to anybody else: a daemon uses
 //! `beadlock-checker`, and a program that claims uses `beadlock`.

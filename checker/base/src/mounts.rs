@@ -13,7 +13,7 @@ const REMOTE: &str = "9p afs beegfs ceph cifs coda davfs fuse fuseblk gfs2 glust
 /// Room for the list of a usual machine, in bytes.
 const ROOM: usize = 16 * 1024;
 
-/// So many links of a path are followed, as the kernel does.
+/// Most links of a path that are followed, as in the kernel.
 const LINKS: usize = 40;
 
 /// The mounts that this process sees.
@@ -27,12 +27,12 @@ pub struct Mounts {
 pub struct Mount {
     /// Where it is mounted.
     pub point: PathBuf,
-    /// Its type as the kernel names it, such as `nfs4` or `fuse.sshfs`.
+    /// Type of the file system as the kernel names it, such as `nfs4` or `fuse.sshfs`.
     pub kind: String,
 }
 
 impl Mounts {
-    /// As they are now. Empty where the kernel does not list them (not on Linux, or without `/proc`).
+    /// The mounts as they are now. Empty where the kernel does not list them (not on Linux, or without `/proc`).
     pub fn now() -> Self {
         // The kernel does not say how long it is: with room from the start it takes few reads.
         let mut text = Vec::with_capacity(ROOM);
@@ -120,7 +120,7 @@ impl Mounts {
 }
 
 impl Mount {
-    /// Of a line such as `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - nfs4 host:/ rw`.
+    /// Parses a line such as `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - nfs4 host:/ rw`.
     fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
         let point = fields.nth(4)?;
@@ -139,7 +139,7 @@ impl Mount {
     }
 }
 
-/// Its names, the first one last; neither `/` nor `.` is one.
+/// The names in the path, the first one last; neither `/` nor `.` is one.
 fn components(path: &Path) -> Vec<OsString> {
     let name = |component| match component {
         Component::Normal(name) => Some(name.to_owned()),

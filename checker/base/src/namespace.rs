@@ -11,9 +11,9 @@ pub struct Namespaces(HashMap<String, Vec<Member>>);
 /// A process of another PID namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// Its PID here.
+    /// PID of the process in this namespace.
     pub pid: i32,
-    /// Its PID in its own namespace, the one that a record written there has.
+    /// PID of the process in its own namespace, the one that a record written there has.
     pub pid_there: i32,
 }
 
@@ -43,9 +43,9 @@ impl Namespaces {
     }
 }
 
-/// Those of these namespaces, `pid:[N]`, in which no process lives, seen twice, after the names were read. Only root
-/// in the initial namespaces sees every process and can know. For other users, and where anything is unreadable, no
-/// namespace is gone.
+/// The namespaces of this list, `pid:[N]` each, in which no process lives, seen twice, after the names were read. Only
+/// root in the initial namespaces sees every process and can know. For other users, and where anything is unreadable,
+/// no namespace is gone.
 pub fn those_gone<'a>(names: impl IntoIterator<Item = &'a str>) -> HashSet<&'a str> {
     /// The kernel's fixed numbers of the initial namespaces (`PROC_PID_INIT_INO`, `PROC_USER_INIT_INO`).
     const INITIAL: [(&str, &str); 2] = [("pid", "pid:[4026531836]"), ("user", "user:[4026531837]")];
@@ -68,7 +68,7 @@ pub fn those_gone<'a>(names: impl IntoIterator<Item = &'a str>) -> HashSet<&'a s
     gone
 }
 
-/// What looks behind `hidepid` and into other users' processes.
+/// Whether this process has CAP_SYS_PTRACE, which looks behind `hidepid` and into other users' processes.
 fn has_sys_ptrace() -> bool {
     const SYS_PTRACE: u64 = 1 << 19;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -99,7 +99,7 @@ fn living() -> Option<HashSet<String>> {
     Some(living)
 }
 
-/// It has one PID, the one that this `/proc` shows: a process in a namespace below ours has more.
+/// True for a process with one PID, the one that this `/proc` shows: a process in a namespace below ours has more.
 pub fn is_of_ours(pid: i32) -> bool {
     pids_of(pid).len() == 1
 }

@@ -1,4 +1,4 @@
-//! What a URL may show in the log: scheme, host and path. User name, password and query often carry a token.
+//! Masking of URLs for the log, which may show scheme, host and path. User name, password and query often have a token.
 
 const MASK: &str = "***";
 

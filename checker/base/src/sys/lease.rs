@@ -39,7 +39,7 @@ fn take(fd: &impl AsFd, lease: libc::c_int) -> nix::Result<()> {
     Ok(())
 }
 
-/// Nobody has opened the file for writing, nor truncated it, since the lease was taken.
+/// True when nobody has opened the file for writing, nor truncated it, since the lease was taken.
 pub fn lease_unbroken(fd: &impl AsFd) -> bool {
     fcntl_int(fd, libc::F_GETLEASE, 0) == Ok(libc::F_RDLCK)
 }

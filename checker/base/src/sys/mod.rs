@@ -44,8 +44,8 @@ pub fn has_access_list(fd: impl AsFd) -> nix::Result<bool> {
     }
 }
 
-/// What a program that uses this library may do at any time: forks in this thread; the child does `work` and ends,
-/// without the end of this process. True: it came to its end. Only tests do this.
+/// Forks in this thread, as a program that uses this library may do at any time; the child does `work` and ends,
+/// without the end of this process. True: the child came to its end. Only tests do this.
 #[doc(hidden)]
 pub fn in_a_fork(work: impl FnOnce()) -> std::io::Result<bool> {
     use nix::sys::wait::{WaitStatus, waitpid};

@@ -20,9 +20,9 @@ pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildEnd {
-    /// With this exit code.
+    /// The child exited with this code.
     Exited(i32),
-    /// Killed by this signal's number, which may be a real-time signal's.
+    /// The child was killed by the signal of this number, which may be a real-time signal.
     Killed(i32),
 }
 

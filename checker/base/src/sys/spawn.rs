@@ -21,9 +21,9 @@ use super::{signals::exit_at_once, start::actions_of_the_start};
 pub struct Spawn<'a> {
     /// The path of the program, as found in PATH; it has a slash.
     pub program: &'a CStr,
-    /// Its arguments, its own name first.
+    /// Arguments of the program, its own name first.
     pub argv: &'a [CString],
-    /// Its environment, `NAME=value` each.
+    /// Environment of the program, `NAME=value` each.
     pub envp: &'a [CString],
     /// Put it in a process group of its own.
     pub own_group: bool,
@@ -33,7 +33,7 @@ pub struct Spawn<'a> {
     /// that forks, which here is the only one there is, and so the main one. A program that is set-user-id or has
     /// capabilities of its own takes it off; what the command starts does not inherit it.
     pub parent_death: Option<Signal>,
-    /// Its standard input and output, where they are not ours.
+    /// Standard input and output of the program; `None`: it has ours.
     pub streams: Option<[BorrowedFd<'a>; 2]>,
     /// A descriptor that it inherits beside its streams.
     pub inherited: Option<BorrowedFd<'a>>,
@@ -218,7 +218,7 @@ impl AsFd for Starting {
     }
 }
 
-/// What `command` starts begins in this directory, whose descriptor may be one for look-ups alone.
+/// Starts the program of `command` in this directory, whose descriptor may be one for look-ups alone.
 pub fn start_in(command: &mut Command, dir: OwnedFd) {
     let enter = move || Ok(fchdir(&dir)?);
     // SAFETY: between fork and exec it calls only fchdir(2), which may be called there, on a descriptor that the
@@ -245,7 +245,7 @@ pub fn pass_on(fd: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// What `command` starts inherits the descriptor, and nothing else that this process starts does.
+/// Passes the descriptor on to the program that `command` starts, and to no other that this process starts.
 pub fn inherit(command: &mut Command, fd: OwnedFd) {
     // SAFETY: between fork and exec it calls only fcntl(2), which may be called there.
     unsafe { command.pre_exec(move || pass_on(&fd)) };
@@ -261,12 +261,12 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// What `command` starts is killed when the thread that has started it ends, however it ends (Linux).
+/// Kills the program that `command` starts when the thread that has started it ends, however it ends (Linux).
 pub fn killed_with_this_thread(command: &mut Command) {
     die_with_this_thread(command, Signal::SIGKILL);
 }
 
-/// What `command` starts is told to end (SIGTERM) when the thread that has started it ends, however it ends (Linux).
+/// Sends SIGTERM to the program that `command` starts when the thread that has started it ends, in any way (Linux).
 pub fn end_with_this_thread(command: &mut Command) {
     die_with_this_thread(command, Signal::SIGTERM);
 }

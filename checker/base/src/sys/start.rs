@@ -41,7 +41,7 @@ fn is_ignored_now(signal: libc::c_int) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// This process ignores the signal at present.
+/// True when this process ignores the signal at present.
 pub fn is_ignored(signal: Signal) -> bool {
     is_ignored_now(signal as libc::c_int)
 }
@@ -65,7 +65,7 @@ pub(super) fn actions_of_the_start() {
     }
 }
 
-/// What `command` starts gets the actions that this program was started with.
+/// Gives the program that `command` starts the actions that this program was started with.
 pub fn give_back_actions(command: &mut Command) {
     let give_back = || {
         actions_of_the_start();
