@@ -1,4 +1,4 @@
-//! What a daemon does about a lock file (docs/design.md#the-beads-rule). The `Display` of a [`Decision`] is the log
+//! Decisions of a daemon about a lock file (docs/design.md#the-beads-rule). The `Display` of a [`Decision`] is the log
 //! line, to the letter.
 
 mod not_checked;
@@ -14,7 +14,7 @@ use beadlock_base::escape::escaped;
 
 pub use not_checked::{FailedCall, FleetDoubt, LoggedDoubt, NotChanged, NotChecked};
 
-/// What a daemon does about a database now. `Display` is the exact log line, empty where there is none.
+/// Decision of a daemon about a database at this moment. `Display` is the exact log line, empty where there is none.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "a cycle that runs on Skip breaks somebody's claim"]
 pub enum Decision {

@@ -1,4 +1,4 @@
-//! What a lock file says, what that means, and the one way it is made and removed.
+//! Lock files: what one says, what that means, and the one way it is made and removed.
 //!
 //! The engine of beadlock, for its own crates, which pin it with `=`. Its face with a promise is `beadlock-checker`.
 //!

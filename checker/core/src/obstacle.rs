@@ -1,5 +1,5 @@
-//! What keeps a lock file from being read although nothing is wrong with it: too few descriptors, or a lease. The
-//! lock may be alive, so nothing here ever leads to its removal.
+//! Obstacles that keep a lock file from being read although nothing is wrong with it: too few descriptors, or a lease.
+//! The lock may be alive, so nothing here ever leads to its removal.
 
 use nix::errno::Errno;
 

@@ -1,5 +1,6 @@
-//! What leads a database elsewhere. A `redirect` in it, or a link in its place, belongs to the user of the clone.
-//! When git tracks it, everybody with permission to push decides which directory is claimed, checked and synced.
+//! The redirects and links that lead a database elsewhere. A `redirect` in a database, or a link in its place, belongs
+//! to the user of the clone. When git tracks it, everybody with permission to push decides which directory is claimed,
+//! checked and synced.
 
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 

@@ -13,8 +13,7 @@ use crate::{dialect::REFRESH, dialect::Record, dialect::RefreshSign, on_disk::On
 /// too, as in a container that was paused.
 const FARTHEST: Duration = REFRESH;
 
-/// What earlier looks at one lock have shown. Pass it on in [`Options`](crate::Options); without it a check has seen
-/// nothing.
+/// Result of earlier looks at one lock. Pass it on in [`Options`](crate::Options); without it a check has seen nothing.
 ///
 /// ```
 /// # let dir = std::env::temp_dir();
@@ -36,7 +35,7 @@ struct UnchangedLock {
     last: Instant,
 }
 
-/// What a refresh changes of a lock: the time in it, the time of its file, or the file itself.
+/// The part of a lock that a refresh changes: the time in it, the time of its file, or the file itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RefreshMark {
     file: OnDisk,
@@ -54,7 +53,7 @@ impl RefreshMark {
 }
 
 impl RefreshWatch {
-    /// Nothing has been seen.
+    /// No look so far.
     pub const NONE: Self = Self(None);
 
     /// Takes note of what a look has shown: `None` for no lock that is judged by its age.
@@ -76,8 +75,8 @@ impl RefreshWatch {
             .map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    /// This process has looked before, and stood still since: a container that was paused, for example. The holder
-    /// perhaps did too, and has had no time to refresh its lock.
+    /// True when this process has looked before, and stood still since: in a container that was paused, for example.
+    /// The holder perhaps stood still too, and has had no time to refresh its lock.
     pub(crate) fn has_stood_still(&self) -> bool {
         self.has_stood_still_at(Instant::now())
     }

@@ -15,9 +15,9 @@ pub enum Unread {
     Os(i32),
     /// Another process has it open under a write lease, and did not give that up while it was tried again.
     Leased,
-    /// It is not a regular file. A symbolic link is not followed, and a socket cannot be opened.
+    /// The file is not a regular one. A symbolic link is not followed, and a socket cannot be opened.
     NotRegular(FileKind),
-    /// It is larger than 64 KiB, which nothing is that beadlock writes.
+    /// The file is larger than 64 KiB; beadlock writes no lock file of that size.
     TooLarge,
 }
 

@@ -16,7 +16,7 @@ use beadlock_base::{process::Stat, shell::is_plain_word};
 /// A process that has ended and is still there. `Display` is the whole sentence; the parent's name in it is escaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zombie {
-    /// Its parent's PID and, untrusted, name.
+    /// PID of the parent and its name, which is untrusted.
     parent: Option<(i32, Option<String>)>,
 }
 

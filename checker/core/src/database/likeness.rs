@@ -10,10 +10,10 @@ use beadlock_base::shell::{quoted, quoted_path};
 /// Which directories are taken for databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Directories {
-    /// Those that look like one.
+    /// Directories that look like a database.
     #[default]
     LikeOne,
-    /// All: the user insists.
+    /// All directories: the user insists.
     Any,
 }
 

@@ -29,8 +29,8 @@ impl Decision {
         }
     }
 
-    /// What its line in the log is about; [`Event::Output`] where there is none, or only that of another protocol's
-    /// document.
+    /// The event of the decision's line in the log; [`Event::Output`] where there is no line, or only that of another
+    /// protocol's document.
     #[doc(hidden)]
     pub fn event(&self) -> Event {
         match self {
@@ -174,8 +174,8 @@ impl Unread {
 }
 
 impl NotChecked {
-    /// What its words tell a reader of a log: the inverse of its `Display`, as far as there is one. An older daemon has
-    /// its own words for a limit of open files.
+    /// Facts that a reader of a log can tell from the words of a [`NotChecked`]: the inverse of its `Display`, as far
+    /// as there is one. An older daemon has its own words for a limit of open files.
     #[doc(hidden)]
     pub fn parse(words: &str) -> LoggedDoubt {
         if words.starts_with(NOT_REMOVED) {
