@@ -1,4 +1,4 @@
-//! What a line for people may show of names that come out of files.
+//! Escaping of names that come out of files, for a line for people.
 
 use std::fmt::{self, Write};
 

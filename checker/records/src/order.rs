@@ -172,7 +172,7 @@ impl<'k, 'a> Additions<'k, 'a> {
         (&one.rank, self.keys.key(one.key)) <= (&two.rank, self.keys.key(two.key))
     }
 
-    /// With its time; with the earlier one if the sides have two.
+    /// The addition of this key, with its time; with the earlier time if the sides have two.
     fn addition(&self, key: u32) -> Addition {
         let lines = self
             .keys

@@ -70,7 +70,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Its time, where it can be compared.
+    /// The time of the record; `None` where it has none that can be compared.
     fn time(&self) -> Option<Time> {
         self.value()
             .as_ref()
@@ -198,15 +198,15 @@ pub fn older(before: &RecordFile<'_>, now: &RecordFile<'_>) -> Vec<Id> {
 pub struct Ahead {
     /// The record.
     pub id: Id,
-    /// Its time, as it is written, without quotes and with its escapes resolved.
+    /// Time of the record as it is written, without quotes and with its escapes resolved.
     pub time: String,
     /// Seconds from the clock to that time.
     pub seconds: i64,
 }
 
-/// Of the records whose time is more than 5 minutes ahead of `now` the one with the latest; `now` is in seconds since
-/// 1970 in UTC. A time that is an integer counts seconds, or milli-, micro- or nanoseconds where it has more than 11, 14 or
-/// 17 digits.
+/// The record whose time is latest of those more than 5 minutes ahead of `now`, in seconds since 1970 in UTC; `None`:
+/// there is none. A time that is an integer counts seconds, or milli-, micro- or nanoseconds where it has more than 11,
+/// 14 or 17 digits.
 pub fn ahead_of(file: &RecordFile<'_>, now: i64) -> Option<Ahead> {
     let mut latest: Option<(i64, &Record<'_>)> = None;
     for record in &file.records {

@@ -251,7 +251,7 @@ impl<'a> Object<'a> {
         (!is_twice).then_some(Self { members, by_name })
     }
 
-    /// Its members, by name.
+    /// Members of the object, ordered by name.
     pub fn sorted(&self) -> impl ExactSizeIterator<Item = &Member<'a>> + DoubleEndedIterator {
         self.by_name
             .iter()

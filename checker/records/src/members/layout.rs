@@ -4,7 +4,7 @@ use crate::json::{Member, Object, Value};
 
 /// The parts of an object or a list, and where they lie in it.
 pub struct Layout<'v> {
-    /// Its bytes, with both brackets.
+    /// Bytes of the object or list, with both brackets.
     raw: &'v [u8],
     /// Where each part begins and ends.
     parts: Vec<(usize, usize)>,
@@ -30,7 +30,7 @@ impl<'v> Layout<'v> {
         self.raw.get(*begin..*end)
     }
 
-    /// The bytes between the first two.
+    /// The bytes between the first two parts.
     pub fn separator(&self) -> Option<&'v [u8]> {
         self.gap_before(1)
     }

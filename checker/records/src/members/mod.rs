@@ -140,7 +140,7 @@ pub fn differ_in_time_alone(one: &Object<'_>, two: &Object<'_>) -> bool {
 /// Where a member of the merged object comes from.
 #[derive(Clone, Copy)]
 enum Decision {
-    /// This side: its value, or that it has none.
+    /// The value that this side has, or its absence.
     Take(Side),
     /// Both sides, with the members of both merged.
     MergeObjects,

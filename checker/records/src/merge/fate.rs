@@ -10,7 +10,7 @@ use crate::outcome::{Conflict, ConflictKind, Note, Side};
 /// Lines of a key in the merged file, or the conflict about them.
 pub enum Fate<'a> {
     Gone,
-    /// This line.
+    /// This line alone.
     Line(&'a [u8]),
     /// All the lines that this side has for the key.
     LinesOf(Side),

@@ -139,7 +139,7 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![8 => records(), 2 => select(odd), 1 => vec(any::<u8>(), 0..8)]
 }
 
-/// What a side does to base: each step cuts lines out, puts one in, or moves one.
+/// A change of a side to base: it cuts lines out, puts one in, or moves one.
 #[derive(Debug, Clone)]
 struct Step {
     at: Index,
