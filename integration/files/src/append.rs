@@ -237,7 +237,7 @@ mod tests {
         Lines::read(text.as_bytes(), "the lines", Path::new("x"), &LINES).unwrap()
     }
 
-    /// Nobody else has the file.
+    /// A lock that always protects the file.
     struct Unshared;
 
     impl WriteLock for Unshared {

@@ -33,11 +33,11 @@ pub struct Kept<'e> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Newest {
-    /// None is wanted, or there was no file.
+    /// No backup is wanted, or there was no file.
     None,
-    /// It has that name already: version 0.1.0 gave it before the rename, and was killed in between.
+    /// The file has the name `PATH.1` already: version 0.1.0 gave it before the rename, and was killed in between.
     There,
-    /// `PATH.tmp1`, and the backup of this number is the one that goes or is missing.
+    /// The file waits as `PATH.tmp1`; the backup of this number is the one that goes or is missing.
     Waiting { last: u32 },
 }
 
@@ -85,7 +85,7 @@ impl Kept<'_> {
         self.newest == Newest::There
     }
 
-    /// What the file was becomes its newest backup, and the others move by one. After an error the next write goes on.
+    /// Makes the old file its newest backup, and moves the others by one. After an error the next write goes on.
     pub fn rotate(mut self) -> Result<(), Error> {
         let Newest::Waiting { last } = std::mem::replace(&mut self.newest, Newest::None) else {
             return Ok(());
@@ -95,7 +95,8 @@ impl Kept<'_> {
 }
 
 impl Drop for Kept<'_> {
-    /// What stays is removed by the next operation, or made a backup where a rename was done that seemed to fail.
+    /// A `PATH.tmp1` that stays is removed by the next operation, or made a backup where a rename was done that seemed
+    /// to fail.
     fn drop(&mut self) {
         if let Newest::Waiting { .. } = self.newest {
             let _ = remove_needless(self.entry);
@@ -103,8 +104,8 @@ impl Drop for Kept<'_> {
     }
 }
 
-/// Ends what a kill has left: `PATH.tmp1` that is what the file still is goes, and what it was becomes a backup. Of
-/// those `count` are to be there, and 0 stands for [`DEFAULT`]: a caller that keeps none takes none away. Only under
+/// Ends what a kill has left. A `PATH.tmp1` that is still the file goes; one that is the old file becomes a backup.
+/// `count` backups are to be there, and 0 stands for [`DEFAULT`]: a caller that keeps none takes none away. Only under
 /// the lock.
 pub fn finish(entry: &Entry, count: u32) -> Result<(), Error> {
     if remove_needless(entry)? {
@@ -126,7 +127,7 @@ pub fn finish(entry: &Entry, count: u32) -> Result<(), Error> {
     )
 }
 
-/// Removes what waits to be a backup if it is what the file is, or its newest backup. True: nothing waits.
+/// Removes the file that waits to be a backup if it is still the file, or its newest backup. True: nothing waits.
 fn remove_needless(entry: &Entry) -> Result<bool, Error> {
     let Some(waiting) = entry.look(Beside::Waiting)? else {
         return Ok(true);
@@ -152,7 +153,7 @@ fn is_same(one: &FileStat, other: &FileStat) -> bool {
     (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
-/// What waits to be a backup is the file itself, or a copy of it.
+/// True when the file that waits to be a backup is the file itself, or an equal copy of it.
 fn is_what_the_file_is(entry: &Entry, waiting: &FileStat) -> Result<bool, Error> {
     let Some(itself) = entry.look(Beside::Itself)? else {
         return Ok(false);
@@ -183,7 +184,7 @@ fn is_equal(mut one: File, mut other: File) -> io::Result<bool> {
     }
 }
 
-/// What waits to be a backup as a copy of the file: whole before it has its name.
+/// Makes the file that waits to be a backup as a copy of the file: whole before it has its name.
 fn copy(entry: &Entry) -> Result<(), Error> {
     let Some(mut original) = entry.read(Beside::Itself)? else {
         return Ok(());
