@@ -22,11 +22,11 @@ pub struct LogWindow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowEnd {
     At(LogTime),
-    /// This long before now.
+    /// A time this long before now.
     Ago(Duration),
     /// The last time that a clock in UTC showed this.
     Clock(Time),
-    /// So many days before the day of now, in UTC: its beginning, or its end.
+    /// The day that lies so many days before the day of now, in UTC: its beginning, or its end.
     Day {
         ago: i64,
         is_end: bool,

@@ -112,7 +112,7 @@ pub(crate) struct LogClock {
 }
 
 impl Default for LogClock {
-    /// With this machine's zone, or UTC where that is unknown.
+    /// A clock with this machine's zone, or UTC where that is unknown.
     fn default() -> Self {
         Self::in_zone(TimeZone::try_system().unwrap_or(TimeZone::UTC))
     }

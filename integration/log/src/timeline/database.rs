@@ -24,7 +24,7 @@ struct OpenCycle {
 
 #[derive(Debug, Default)]
 pub struct DatabaseTimeline {
-    /// As the log calls it; `None` when the log is about one database only.
+    /// Name of the database in the log; `None` when the log is about one database only.
     pub name: Option<String>,
     pub counts: CycleCounts,
     pub holders: HolderRows,
@@ -86,7 +86,7 @@ impl DatabaseTimeline {
         self.event_mode == Some(true)
     }
 
-    /// What was over before `from` does not count. A streak, a cycle or an outage that goes on still counts.
+    /// Leaves out all that was over before `from`. A streak, a cycle or an outage that goes on still counts.
     pub fn forget(&mut self, from: LogTime) {
         self.counts = CycleCounts::default();
         self.holders = HolderRows::default();
