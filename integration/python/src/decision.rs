@@ -9,8 +9,8 @@ use pyo3::types::{PyDateTime, PyTuple};
 
 use crate::raised;
 
-/// What a daemon does about a database now. True when it must leave it alone; `str()` is the line for its log, empty
-/// where there is none.
+/// Decision of a daemon about a database at this moment. True when the daemon must leave it alone; `str()` is the line
+/// for its log, empty where there is none.
 #[pyclass(frozen, get_all, module = "beadlock")]
 pub struct Decision {
     /// The database must be left alone.

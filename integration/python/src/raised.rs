@@ -33,7 +33,7 @@ fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     )
 }
 
-/// As Python has it, in UTC; `None` for a year that it has not.
+/// The time as a Python datetime, in UTC; `None` for a year that Python does not have.
 pub fn datetime(py: Python<'_>, at: StartedAt) -> Option<Bound<'_, PyDateTime>> {
     let utc = PyTzInfo::utc(py).ok()?;
     PyDateTime::from_timestamp(py, at.0.as_secs_f64(), Some(&utc)).ok()

@@ -57,7 +57,7 @@ impl<G: Send> Stack<G> {
 /// A guard that was taken off the stack.
 pub enum Popped<G> {
     Ours(G),
-    /// This is a fork of the process that holds it: nothing is released here.
+    /// The guard of another process, of which this is a fork: nothing is released here.
     OfAnother,
 }
 

@@ -46,7 +46,7 @@ pub fn wait(seconds: f64) -> PyResult<Wait> {
     })
 }
 
-/// So many seconds.
+/// A duration of this many seconds; `what` names it in the error.
 pub fn duration(what: &str, seconds: f64) -> PyResult<Duration> {
     if seconds.is_nan() || seconds < 0.0 {
         return Err(PyValueError::new_err(format!(
