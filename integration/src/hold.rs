@@ -102,7 +102,8 @@ impl Hold {
         self
     }
 
-    /// Sets for how long a running cycle is waited for; 130 seconds unless told otherwise, or 1 second with [`Wait::No`].
+    /// Sets for how long a running cycle is waited for; unless told otherwise 130 seconds, or 1 second with
+    /// [`Wait::No`].
     pub fn drain(mut self, limit: Duration) -> Self {
         self.drain = Some(limit);
         self

@@ -56,21 +56,21 @@ impl CommandLock {
         }
     }
 
-    /// With this version of the tool in the lock file, 1 to 128 printable characters: its own, as
-    /// `env!("CARGO_PKG_VERSION")` has it. None unless told otherwise.
+    /// Sets the version of the tool in the lock file, 1 to 128 printable characters; none unless told otherwise. A tool
+    /// gives its own: `env!("CARGO_PKG_VERSION")`.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.labels.version = Some(version.into());
         self
     }
 
-    /// With the address of what the lock is held for, such as a CI run: http or https. Waiting processes show it.
+    /// Sets the address of what the lock is held for, such as a CI run: http or https. Waiting processes show it.
     pub fn about(mut self, address: impl Into<String>) -> Self {
         self.labels.about = Some(address.into());
         self
     }
 
-    /// In this directory, in place of the user's own; a relative one is meant from the working directory. Where it is
-    /// missing it is made for this user alone (0700). A user that may write it can take the lock.
+    /// Sets the directory of the lock, in place of the user's own; a relative one is meant from the working directory.
+    /// Where it is missing it is made for this user alone (0700). A user that may write it can take the lock.
     ///
     /// A lock between users needs a directory that was made for them, writable by all of them and without the sticky
     /// bit (`chmod 2770`). In a sticky one nobody but root takes over what another user's crashed tool has left.

@@ -34,8 +34,8 @@ impl CommandLock {
         answer(&request, guard, done).unwrap_or_else(|| locks::stay())
     }
 
-    /// The same for a `body` that is asynchronous, from any executor and without blocking it. Dropped, the future
-    /// releases the lock. While a signal ends the process it is never ready.
+    /// [`run`](Self::run) for a `body` that is asynchronous, from any executor and without blocking it. Dropped, the
+    /// future releases the lock. While a signal ends the process it is never ready.
     pub async fn run_async<T, F, W>(self, body: F) -> ExitCode
     where
         T: Serialize,
@@ -100,7 +100,7 @@ fn answer<T: Serialize>(
     Some(print(&warnings.fold(envelope, Envelope::warning), exit))
 }
 
-/// What could not be said turns a success into a failure. A reader that has gone has had what it wanted.
+/// Prints the envelope. A failure to print turns success into failure, but a reader that has gone is no failure.
 fn print(envelope: &Envelope, exit: u8) -> ExitCode {
     let printed = match sys::stdout_was_closed() {
         true => Err(io::Error::other("stdout is closed")),
