@@ -80,7 +80,7 @@ impl HolderRows {
         row.last = row.last.max(Some(at));
     }
 
-    /// The holders with the longest claims first.
+    /// All holders, those with the longest claims in total first.
     pub fn sorted(&self) -> Vec<&HolderRow> {
         let mut rows: Vec<&HolderRow> = self.rows.values().collect();
         rows.sort_by(|a, b| {
