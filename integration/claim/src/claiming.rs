@@ -85,7 +85,7 @@ impl ClaimRequest {
         }
     }
 
-    /// With a record that is made anew for every attempt.
+    /// Makes one attempt under the gate, with a new record.
     fn attempt(&self, pid: u32, gate: &Gate, options: &Options) -> Result<Attempt, Stopped> {
         let site = Site::new(gate, options).with_names(self.target.place.names());
         Ok(site.claim(self.record(pid)?)?)

@@ -1,4 +1,4 @@
-//! What a claim's record will say, before it is known which process it is for.
+//! The draft of a claim's record, before it is known which process it is for.
 
 use crate::error::Problem;
 use beadlock_core::dialect::{Record, Rejected, beads, memory, tower};

@@ -111,7 +111,7 @@ const OWN_IN_ERROR: [&str; 5] = ["code", "message", "retryable", "retry_after_ms
 const OWN_IN_META: [&str; 2] = ["duration_ms", "request_id"];
 
 impl Envelope {
-    /// What was asked for: `ok` is true. `meta.duration_ms` is measured now.
+    /// The envelope of an answer: `ok` is true. `meta.duration_ms` is measured now.
     pub fn ok(request: &Request, data: impl Into<Value>) -> Self {
         let (error, warnings, more) = (None, Vec::new(), Map::new());
         Self {
@@ -141,7 +141,7 @@ impl Envelope {
         }
     }
 
-    /// A failure of beadlock's, with all that it says.
+    /// The envelope of an error of beadlock: its code, message, detail, retry time and lock.
     pub fn of(request: &Request, error: &Error) -> Self {
         let envelope = Self::failed(request, error.code.as_str(), error.message.as_str());
         let envelope = error.detail.iter().fold(envelope, Self::detail);
@@ -154,7 +154,7 @@ impl Envelope {
         })
     }
 
-    /// What there is to answer beside an error.
+    /// Sets `data`: the answer, which an envelope with an error may have as well.
     pub fn data(self, data: impl Into<Value>) -> Self {
         Self {
             data: data.into(),
@@ -162,31 +162,32 @@ impl Envelope {
         }
     }
 
-    /// `error.detail`: what happened, for programs and bug reports. Nothing on an answer without an error, and so with
-    /// the next two.
+    /// Sets `error.detail`: what happened, for programs and bug reports. Without an error this does nothing.
     pub fn detail(self, detail: impl Into<String>) -> Self {
         self.set_in_error("detail", detail.into().into())
     }
 
-    /// `error.retryable`: the same call may succeed later, nobody can say when.
+    /// Sets `error.retryable`: the same call may succeed later, nobody can say when. Without an error this does
+    /// nothing.
     pub fn retryable(self) -> Self {
         self.set_in_error("retryable", true.into())
     }
 
-    /// `error.retry_after_ms`, in whole milliseconds: not before that; and [`Envelope::retryable`].
+    /// Sets `error.retry_after_ms`, in whole milliseconds: do not try again before. Sets [`Envelope::retryable`], too.
+    /// Without an error this does nothing.
     pub fn retry_after(self, pause: Duration) -> Self {
         self.retryable()
             .set_in_error("retry_after_ms", millis(pause).into())
     }
 
-    /// One more of `warnings`.
+    /// Adds a line to `warnings`.
     pub fn warning(mut self, line: impl Into<String>) -> Self {
         self.warnings.push(line.into());
         self
     }
 
-    /// A field of the tool's own beside `ok` and the others. A name of the contract is left out, and a warning says so;
-    /// and so with the next two.
+    /// Adds a field of the tool's own beside `ok` and the others. A name of the contract is left out, and a warning
+    /// says so.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         if OWN.contains(&name) {
             return self.taken(name);
@@ -195,7 +196,8 @@ impl Envelope {
         self
     }
 
-    /// A field of the tool's own in `error`. Without an error there is no place for it, and a warning says so.
+    /// Adds a field of the tool's own to `error`. A name of the contract is left out, and a warning says so; the same
+    /// happens to any field where there is no error.
     pub fn with_in_error(mut self, name: &str, value: impl Into<Value>) -> Self {
         if OWN_IN_ERROR.contains(&name) {
             return self.taken(&format!("error.{name}"));
@@ -207,7 +209,7 @@ impl Envelope {
         self
     }
 
-    /// A field of the tool's own in `meta`.
+    /// Adds a field of the tool's own to `meta`. A name of the contract is left out, and a warning says so.
     pub fn with_in_meta(mut self, name: &str, value: impl Into<Value>) -> Self {
         if OWN_IN_META.contains(&name) {
             return self.taken(&format!("meta.{name}"));
@@ -216,7 +218,7 @@ impl Envelope {
         self
     }
 
-    /// Prints it on stdout, in one line and one write. A reader that has gone has had what it wanted.
+    /// Prints the envelope on stdout, in one line and one write. A reader that has gone is not an error.
     ///
     /// # Errors
     /// Any other failure of stdout, such as a full disk.

@@ -10,10 +10,10 @@ use beadlock_core::{database, target::Scheme};
 
 use crate::{error::Error, remote::Remote};
 
-/// What the environment says of the terminal.
+/// The settings of the terminal that the environment has: `TERM` and `NO_COLOR`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terminal {
-    /// Whether it cannot rewrite a line.
+    /// Whether the terminal cannot rewrite a line: `TERM` is `dumb`, or not set.
     pub is_dumb: bool,
     /// Whether `NO_COLOR` is set.
     pub no_color: bool,
@@ -67,7 +67,7 @@ const KNOWN: [&str; 31] = [
     "BEADLOCK_WARDS",
 ];
 
-/// Those of our own scripts and tests, and of the agent, which names what it does not know itself.
+/// Variables of our own scripts and tests, and of the agent, which itself reports those that it does not know.
 const ELSEWHERE: [&str; 4] = [
     "BEADLOCK_AGENT_",
     "BEADLOCK_BIN",
@@ -109,7 +109,8 @@ impl Environment {
         }
     }
 
-    /// With a lock directory that was typed, which beats the variable; for what is started from here, too.
+    /// The environment with a lock directory that was typed, which beats the variable; commands that are started from
+    /// here inherit it.
     pub fn with_lock_dir(self, dir: Option<&OsStr>) -> Self {
         let Some(dir) = dir else { return self };
         let absolute = self.of_database().cwd.join(dir).into_os_string();
@@ -121,7 +122,7 @@ impl Environment {
         }
     }
 
-    /// With a guard against file systems that do not answer.
+    /// The environment with a guard against file systems that do not answer.
     pub fn with_remote(self, remote: Remote) -> Self {
         Self { remote, ..self }
     }
@@ -135,7 +136,7 @@ impl Environment {
         self.typed_lock_dir.as_deref()
     }
 
-    /// What `TERM` and `NO_COLOR` say; without `TERM` the terminal is dumb.
+    /// The terminal's settings by `TERM` and `NO_COLOR`; without `TERM` the terminal is dumb.
     pub fn terminal(&self) -> Terminal {
         let is_dumb = self.get("TERM").is_none_or(|term| term == "dumb");
         Terminal {
@@ -152,7 +153,7 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
-    /// What was typed, else the variable as `parse` reads it. An error has exit 2, and names the variable.
+    /// The value that was typed, else the variable as `parse` reads it. An error has exit 2, and names the variable.
     pub fn unless<T>(
         &self,
         typed: Option<T>,
@@ -183,7 +184,7 @@ impl Environment {
             .map_err(|why| Error::usage(format!("${name}: {why}")))
     }
 
-    /// What the search for a target goes by: `BEADLOCK_TARGET` without a shell's quotes, `BEADS_DIR` and the working
+    /// The settings of the search for a target: `BEADLOCK_TARGET` without a shell's quotes, `BEADS_DIR` and the working
     /// directory, which is `.` where it cannot be told.
     pub fn of_database(&self) -> database::Environment {
         database::Environment {
@@ -206,7 +207,7 @@ impl Environment {
         .collect()
     }
 
-    /// These variables and nothing else: for tests.
+    /// An environment with these variables and nothing else: for tests.
     pub fn of(variables: &[(&str, &str)]) -> Self {
         let variables = variables
             .iter()

@@ -1,4 +1,4 @@
-//! What wakes a wait: the database's directory, the holder's end, the gate's helper, a signal; else time.
+//! The events that wake a wait: the database's directory, the holder's end, the gate's helper, a signal; else time.
 
 use crate::error::Problem;
 use std::ffi::{OsStr, OsString};
@@ -21,13 +21,13 @@ pub fn failed_to(what: &str, error: &io::Error) -> Error {
     )
 }
 
-/// Readable once another thread has written to it; `what` is said where there is none.
+/// An eventfd, readable once another thread has written to it. The error begins with "failed to" and `what`.
 pub(crate) fn bell(what: &str) -> Result<EventFd, Error> {
     let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
     bell.map_err(|errno| failed_to(what, &errno.into()))
 }
 
-/// What the kernel watches for us.
+/// An inotify instance, or none where the kernel refused one: then nothing is watched.
 ///
 /// Closing it takes the kernel some milliseconds, sometimes tens of them: it waits until nobody can be looking at the
 /// watches any more. That is done aside, lest a claim or a release waits for it.
@@ -119,7 +119,7 @@ impl Events {
         ]
     }
 
-    /// The holder's process has ended: said once, for a zombie stays readable for as long as nobody reaps it.
+    /// Forgets the holder's process, which has ended: a zombie would stay readable for as long as nobody reaps it.
     pub fn holder_has_ended(&mut self) {
         self.holder = None;
     }

@@ -1,15 +1,15 @@
-//! What is known of a target, one thing at a time.
+//! A fact about a target: a name, a text for people, and a value for JSON.
 
 use serde_json::Value;
 
 /// One thing that is known of a target, for people and for programs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fact {
-    /// What it is called, in the line and in JSON.
+    /// The fact's name: the word before the text in a line, and the key in JSON.
     pub name: &'static str,
-    /// What the line says; `None`: people are not told.
+    /// The text after the name in a line; `None`: people are not shown the fact.
     pub text: Option<String>,
-    /// What JSON has; `None`: it is not there.
+    /// The value in JSON; `None`: JSON does not have the key.
     pub json: Option<Value>,
 }
 
@@ -41,7 +41,7 @@ impl Fact {
         }
     }
 
-    /// `heartbeat: 5s ago`
+    /// The line for people, such as `heartbeat: 5s ago`; `None`: people are not shown the fact.
     pub fn line(&self) -> Option<String> {
         self.text
             .as_ref()

@@ -72,7 +72,7 @@ pub fn take_or_advise(
     })
 }
 
-/// What may pass, such as too many open files, does not allow a claim to go on without a gate.
+/// Whether a claim may go on without a gate: not after an error that may pass, such as too many open files.
 fn no_gate(why: CheckerError) -> Result<Result<Gate, CheckerError>, Stopped> {
     if why.means_no_gate() {
         Ok(Err(why))

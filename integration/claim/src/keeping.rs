@@ -15,9 +15,9 @@ use beadlock_supervise::watchdog::HearHeartbeats;
 /// A claim whose lock stands, and what is done for the lock.
 #[derive(Debug)]
 pub enum Keeping {
-    /// It stands by itself for as long as its process lives.
+    /// A lock that is valid for as long as its process lives: it is watched, and not renewed.
     Watched(Held, WatchStart),
-    /// It stands for as long as there are heartbeats.
+    /// A lock that is valid only while heartbeats renew it.
     Beating(Heartbeats),
 }
 
@@ -35,7 +35,7 @@ impl Keeping {
         }
     }
 
-    /// The times of its heartbeats; `None`: it stands without any.
+    /// The times of the lock's heartbeats; `None`: it needs none.
     pub fn limits(&self) -> Option<Limits> {
         match self {
             Self::Watched(..) => None,
@@ -43,7 +43,7 @@ impl Keeping {
         }
     }
 
-    /// What tells of a loss.
+    /// The guard that reports a loss of the lock. `trail` and its observer hear of failed heartbeats.
     pub fn guard<'k>(&'k self, trail: &'k Trail<'k>) -> Guard<'k> {
         match self {
             Self::Watched(held, events) => Guard::Watch(Watch::over(held, *events)),
@@ -82,7 +82,7 @@ impl Keeping {
     }
 }
 
-/// What tells of the loss of a lock.
+/// The source that reports the loss of a lock, of a gate, or of a claim in a fleet.
 #[derive(Debug)]
 pub enum Guard<'k> {
     /// By looking at the lock's file.
@@ -108,9 +108,9 @@ pub trait FleetGuard: fmt::Debug {
 /// A loss, what has happened, and why.
 #[derive(Debug)]
 pub struct LossReport {
-    /// How it was lost.
+    /// How the lock was lost.
     pub loss: Loss,
-    /// What has happened, and why: [`Loss::cause`].
+    /// The cause of the loss in words, from [`Loss::cause`].
     pub cause: String,
 }
 
@@ -134,7 +134,7 @@ impl Guard<'_> {
         }
     }
 
-    /// How long it may be left alone, unless it is woken.
+    /// Time until the next look is due, unless the guard is woken before.
     pub fn left(&self) -> Duration {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.left(),
@@ -143,7 +143,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Whether the lock was released by its id. What keeps it up by heartbeats says so at their end.
+    /// Whether the lock was released by its id. Always false with heartbeats: [`Keeping::end_of_several`] tells it
+    /// then.
     pub fn saw_release(&mut self) -> bool {
         match self {
             Self::Watch(watch) => watch.saw_release(),
@@ -151,7 +152,8 @@ impl Guard<'_> {
         }
     }
 
-    /// The command may have been stopped, and not by itself: it is not known just now whether the lock is still there.
+    /// Whether the command may have been stopped, and not by itself: it is not known just now whether the lock is still
+    /// there.
     pub fn is_late(&self) -> bool {
         match self {
             Self::Watch(_) | Self::Outer(_) | Self::Gate(..) | Self::Fleet(_) => false,
@@ -159,7 +161,7 @@ impl Guard<'_> {
         }
     }
 
-    /// Whether it is lost by now, seen twice.
+    /// How the lock is lost by now, seen twice; `None`: no loss is seen. A gate is not looked at.
     pub fn lost_by_now(&mut self) -> Option<Loss> {
         match self {
             Self::Watch(watch) => loss::now(watch.lock),
@@ -172,7 +174,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Looks, when it is time or when it was woken. What is not a loss yet is said here.
+    /// Looks, when it is time or when it was woken, and returns a loss. A failed heartbeat is not a loss yet: the
+    /// observer and the trail hear of it.
     pub fn look(&mut self, woken: bool) -> Option<LossReport> {
         let is_outer = matches!(self, Self::Outer(_));
         let (beats, trail) = match self {

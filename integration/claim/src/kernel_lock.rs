@@ -1,4 +1,5 @@
-//! Locks that the kernel keeps: they have no record, and nothing goes stale. What a protocol of such locks must offer.
+//! Locks that the kernel keeps: they have no record, and never go stale. A protocol of such locks implements
+//! [`WithoutRecord`].
 
 use std::{fmt, fs::File, os::fd::BorrowedFd, time::Duration};
 
@@ -17,9 +18,9 @@ use crate::{
 
 /// A lock that the kernel keeps: nothing is written, and so nothing goes stale.
 pub trait WithoutRecord: fmt::Debug + Sync {
-    /// Whether somebody has it, and its holder. Changes nothing.
+    /// Whether the lock is held, and by which processes. Changes nothing.
     fn look(&self, target: &Target, gates: &Gates) -> Observation;
-    /// Says how far such a lock reaches there.
+    /// Warns the observer of a file system on which the lock may reach this machine or this mount only.
     fn note(&self, target: &Target, observer: &dyn Observer);
     /// The id of the claim that this process runs in already, and the process that has it. Fails where a lock would
     /// wait for itself.
@@ -43,7 +44,7 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     ) -> Result<Box<dyn KernelLock>, Stopped>;
     /// The lock that another process has taken and shares with this one as an open file.
     fn adopt(&self, target: &Target, mode: Mode, shared: File) -> Option<Box<dyn KernelLock>>;
-    /// Returns when it is free: how long that took. Exit 4 when the wait ran out.
+    /// Waits until the lock is free, and returns how long that took. Exit 4 when the wait ran out.
     fn wait(
         &self,
         target: &Target,
@@ -51,7 +52,7 @@ pub trait WithoutRecord: fmt::Debug + Sync {
         environment: &Environment,
         attending: &mut dyn WaitControl,
     ) -> Result<Duration, Stopped>;
-    /// The claim with this id, of its own or under another one, is there.
+    /// Whether the claim with this id still has the lock, by itself or through an outer claim.
     fn stands(&self, target: &Target, id: &str) -> bool;
     /// Ends the claim with this id. Its keeper writes that into its own audit file. Exit 1 where its keeper could not be
     /// ended.
@@ -61,7 +62,7 @@ pub trait WithoutRecord: fmt::Debug + Sync {
         id: &str,
         observer: &dyn Observer,
     ) -> Result<KernelRelease, Error>;
-    /// Why nobody can break it.
+    /// The error of `break`: it cannot take such a lock from its holder.
     fn not_to_break(&self, target: &Target, seen: &Observation) -> Error;
 }
 
@@ -74,12 +75,12 @@ pub enum KernelRelease {
         keeper: i32,
         /// How long the keeper had lived; zero where that is not known.
         held: Duration,
-        /// What an audit entry says of the lock.
+        /// The lock in JSON, which an audit entry has in place of a record.
         lock: Value,
     },
-    /// It stands under another claim, and stays.
+    /// The claim is nested, or is not kept by a keeper: nothing was released.
     Outer,
-    /// There is no such claim any more: what is there instead.
+    /// There is no such claim any more; the sentence says so, and what is there instead.
     Gone(String),
 }
 
@@ -87,21 +88,22 @@ pub enum KernelRelease {
 pub trait KernelLock: fmt::Debug {
     /// The id of the claim; the outer one's where it is nested.
     fn id(&self) -> String;
-    /// The same once the process `pid` has the lock.
+    /// The id of the claim once the process `pid` has the lock.
     fn id_of(&self, pid: i32) -> String;
-    /// It is the lock of a claim that this process runs in.
+    /// Whether the lock belongs to an outer claim that this process runs in.
     fn is_nested(&self) -> bool;
     /// The open file that is locked, to share it; `None`: another process has it.
     fn file(&self) -> Option<BorrowedFd<'_>>;
-    /// What tells of its loss.
+    /// The guard that reports a loss of the lock.
     fn guard(&self) -> Guard<'_>;
     /// For how long it has been held here.
     fn age(&self) -> Duration;
     /// Writes down that the lock stands.
     fn acquired(&self, id: &str, trail: &Trail<'_>);
-    /// Leaves it to the process that shares the open file.
+    /// Leaves the lock to the process that shares the open file.
     fn leave(self: Box<Self>);
-    /// Ends it; `known` is a loss that was seen before. The answer is a loss. Of a nested one nothing is ended.
+    /// Ends the lock, and returns the error of a loss; `known` is a loss that was seen before. The lock of a nested
+    /// claim stays.
     fn end(self: Box<Self>, known: Option<Loss>, why: Why, trail: &Trail<'_>) -> Option<Error>;
 }
 
@@ -112,15 +114,15 @@ pub struct Observation {
     pub verdict: Verdict,
     /// Why it cannot be told whether it is held.
     pub detail: String,
-    /// What a daemon says that leaves it alone; empty where nobody has it.
+    /// The words of a daemon that leaves the lock alone; empty where nobody holds it.
     pub message: String,
     /// The id of its first holder's claim; `None`: nobody has it, or `/proc` does not show who.
     pub id: Option<String>,
     /// The processes that have it, as far as `/proc` shows.
     pub holders: Vec<GateHolder>,
-    /// What follows the verdict's word in `status`.
+    /// The words after the verdict in the first line of `status`.
     pub headline: String,
-    /// What else is known of it, such as its mode and its waiters.
+    /// More facts about the lock, such as its mode and its waiters.
     pub facts: Vec<Fact>,
     /// The command to type next.
     pub next: String,

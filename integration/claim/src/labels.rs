@@ -1,4 +1,4 @@
-//! What a claim says of its holder beside the name: a version, and the address of its work.
+//! Labels of a claim's holder beside the name: a version, and the address of its work.
 
 use crate::error::Problem;
 use beadlock_base::escape::escaped;
@@ -19,7 +19,7 @@ pub fn check_holder(name: &str) -> Result<(), Error> {
     )))
 }
 
-/// For the record of a claim. Each may be left out.
+/// Labels for the record of a claim. Each may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
     /// The holder's version.

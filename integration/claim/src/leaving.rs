@@ -12,13 +12,13 @@ use beadlock_supervise::tree::Ending;
 
 /// How a claim is to end: [`Leaving::end`] ends it.
 pub struct Leaving<'a> {
-    /// What the claim is about.
+    /// The target whose claim is to end.
     pub target: &'a Target,
     /// Who may end the claim, which tells an end by another process from a loss.
     pub enders: Enders,
     /// How long the release waits for the gate, at most.
     pub patience: Duration,
-    /// Where the end is said and written down.
+    /// The trail that the end is written to, with the observer that hears of it.
     pub trail: &'a Trail<'a>,
     /// Which step of the work has failed, where that is known.
     pub failure_step: Option<&'a str>,
@@ -41,9 +41,9 @@ pub enum Left {
     Released,
     /// Another process has ended it in the same moment, and has written that down.
     ByAnother,
-    /// It was lost before; the words to end with.
+    /// The lock was lost before its end; the error to end with.
     Lost(Error),
-    /// It could not be removed; that was said.
+    /// The lock could not be removed; the observer and the trail have heard why.
     Stuck,
 }
 
@@ -52,7 +52,7 @@ pub enum Left {
 pub struct Why {
     /// The reason of the audit entry, in one word.
     pub reason: &'static str,
-    /// What became of the work.
+    /// The outcome of the work: a success or a failure.
     pub result: Outcome,
 }
 
@@ -77,7 +77,7 @@ impl Why {
         reason: "released",
         result: Outcome::Success,
     };
-    /// The same, and the work has failed.
+    /// `release` was told the claim's id, and that the work has failed.
     pub const RELEASED_AFTER_FAILURE: Self = Self {
         reason: "released",
         result: Outcome::Failure,
@@ -191,7 +191,7 @@ impl Leaving<'_> {
         Left::Lost(error)
     }
 
-    /// The guard of the claim is not to be had: whatever it does with the lock's file hangs. `known` is a loss that was
+    /// Reports that the release hangs: the guard of the claim is blocked on the lock's file. `known` is a loss that was
     /// seen before, of the claim `id`.
     pub fn hangs(&self, known: Option<&Loss>, id: &str) {
         let then = self.target.rules().then_stale;

@@ -1,8 +1,8 @@
 //! The watch over a lock that is held: vanished, or changed (docs/design.md#loss).
 //!
-//! What happens to the lock's own file wakes it, and the clock looks once more in any case: not every file system
-//! tells. One look proves nothing, since a lock may be aside for a moment; the second one, 100 ms later, does. A file that
-//! has lost its last name does not come back: then one look is enough, and what stands under a claim that has ended is
+//! Events of the lock's own file wake the watch, and the clock wakes it in any case: not every file system sends
+//! events. One look proves nothing, since a lock may be aside for a moment; the second one, 100 ms later, does. A file
+//! that has lost its last name does not come back: then one look is enough, and work under a claim that has ended is
 //! ended before the next claim begins to work.
 
 use crate::error::Problem;
@@ -25,9 +25,9 @@ use crate::{wait::Deadline, words::to_type};
 pub const CONFIRM: Duration = Duration::from_millis(100);
 /// A watch that asks for events [`WatchStart::Later`] does so after this.
 pub const SHORT: Duration = Duration::from_millis(20);
-/// How often it looks by the clock; with the second look well within a second.
+/// How often the watch looks by the clock: with the second look, a loss is seen well within a second.
 pub const NET: Duration = Duration::from_millis(750);
-/// The same where nothing wakes it.
+/// How often the watch looks by the clock where no event wakes it.
 pub const NET_ALONE: Duration = Duration::from_millis(250);
 
 /// When a watch asks the kernel for the events of a lock's file.
@@ -37,7 +37,7 @@ pub enum WatchStart {
     AtOnce,
     /// At the first look, which comes soon.
     FirstLook,
-    /// At the second look: of a command that ends at once they are not worth what it costs to end them.
+    /// At the second look: for a command that ends at once, events are not worth the cost of ending them.
     Later,
 }
 
@@ -46,11 +46,11 @@ pub enum WatchStart {
 pub enum Loss {
     /// The lock file is neither in its place nor aside.
     Vanished,
-    /// It was moved aside and deleted, by a release with its id or by a check that took it for dead.
+    /// The lock file was moved aside and deleted, by a release with its id or by a check that took it for dead.
     Released,
-    /// Its directory's path leads to another directory.
+    /// The path of the lock's directory leads to another directory.
     Replaced,
-    /// Another one is in its place; its record where it has one.
+    /// Another file is in the place of the lock file; its record, where it has one.
     Changed(Option<Box<Record>>),
     /// Another file is in the place of a file's lock file.
     OtherFile,
@@ -58,16 +58,16 @@ pub enum Loss {
     Gate(GateLoss),
     /// The claim of a file that this one stands under has ended.
     OuterEnded,
-    /// It could not be refreshed for almost as long as it is valid without that; why, and for how long it still is.
+    /// The lock could not be refreshed for almost as long as it is valid without a heartbeat.
     Overdue {
         /// The words of the last error, or that a heartbeat hangs.
         why: String,
-        /// How long it is still valid.
+        /// How long the lock is still valid.
         left: Duration,
     },
     /// The session in the fleet is lost or broken; why, and for how long the work may still go on.
     Fleet {
-        /// What has happened, in words.
+        /// The cause of the loss, in words.
         why: String,
         /// How long the work may still go on.
         left: Duration,
@@ -90,7 +90,7 @@ impl Loss {
         }
     }
 
-    /// What is lost.
+    /// The noun for messages: `gate`, `claim in the fleet`, or else `lock`.
     pub fn subject(&self) -> &'static str {
         match self {
             Self::Gate(_) => "gate",
@@ -99,13 +99,13 @@ impl Loss {
         }
     }
 
-    /// The lock may still be there as it was, and be ours to remove.
+    /// Whether the lock may still be there as it was, and be ours to remove.
     pub fn may_be_ours(&self) -> bool {
         matches!(self, Self::Replaced | Self::Overdue { .. })
     }
 
-    /// What happened to the lock at `path` of the claim `id`, and its likely cause; `kept` is where somebody who
-    /// broke it keeps it.
+    /// A sentence about the lock at `path` of the claim `id`: what happened to it, and the likely cause. `kept` is the
+    /// file that keeps a lock which somebody broke.
     pub fn cause(&self, path: &Path, id: &str, kept: Option<&Path>) -> String {
         match self {
             Self::Gate(loss) => return loss.cause(path).to_string(),
@@ -162,7 +162,7 @@ impl Loss {
         }
     }
 
-    /// Why the wait for another lock ends.
+    /// The error of a wait for another lock, which this loss ends.
     pub fn during_the_wait(&self) -> Error {
         Error::new(
             Code::LockLost,
@@ -205,14 +205,14 @@ fn of_holder(record: &Record) -> String {
     format!("{holder}'s now (PID {}, on {host})", record.pid())
 }
 
-/// What one look at a lock shows.
+/// Result of one look at a lock.
 #[derive(Debug, PartialEq)]
 pub enum Sight {
-    /// It is in its place, and ours.
+    /// The lock is in its place, and ours.
     InPlace,
-    /// It is aside for the moment, or that is not known.
+    /// The lock is aside for the moment, or its place is not known.
     Elsewhere,
-    /// It is lost, as far as one look can tell.
+    /// The lock is lost, as far as one look can tell.
     Lost(Loss),
 }
 
@@ -228,15 +228,15 @@ pub trait Watched: fmt::Debug {
     fn id(&self) -> &str {
         ""
     }
-    /// Where somebody who broke it keeps its record.
+    /// The file that keeps the record of a lock which somebody broke; `None`: nobody broke it.
     fn broken_as(&self) -> Option<PathBuf> {
         None
     }
-    /// Its file has no name any more, as after a release.
+    /// Whether the lock's file has no name any more, as after a release.
     fn is_deleted(&self) -> bool {
         false
     }
-    /// The same, and no heartbeat has put another file in its place: one look proves that loss.
+    /// Whether the lock's file has no name any more, and no heartbeat has replaced it: one look proves that loss.
     fn is_gone_for_good(&self) -> bool {
         false
     }
@@ -269,16 +269,16 @@ impl Watched for Held {
     }
 }
 
-/// What is left of a watch that has ended.
+/// Result of a watch that has ended: the claim's guard, and whether the lock was released.
 #[derive(Debug)]
 pub struct EndedWatch {
     /// The guard of the claim.
     pub held: Held,
-    /// The lock was released by its id meanwhile.
+    /// Whether the lock was released by its id meanwhile.
     pub was_released: bool,
 }
 
-/// Whether it is lost now, seen twice.
+/// How the lock is lost now, seen twice, 100 ms apart; `None`: one of the looks saw no loss.
 pub fn now(lock: &dyn Watched) -> Option<Loss> {
     let seen = || match lock.look() {
         Sight::Lost(loss) => Some(loss),
@@ -289,7 +289,7 @@ pub fn now(lock: &dyn Watched) -> Option<Loss> {
     seen()
 }
 
-/// What it means where it has got to.
+/// The loss that the whereabouts of a lock file show; `None`: it is in its place, aside, or not known where.
 pub fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
     match whereabouts {
         Whereabouts::InPlace | Whereabouts::Aside | Whereabouts::Unknown => None,
@@ -327,7 +327,7 @@ impl<'h> Watch<'h> {
         self.state.fd()
     }
 
-    /// How long it may be left alone, unless it is woken.
+    /// Time until the next look is due, unless the watch is woken before.
     pub fn left(&self) -> Duration {
         self.state.left()
     }
@@ -343,10 +343,10 @@ impl<'h> Watch<'h> {
     }
 }
 
-/// What a watch has seen so far.
+/// State of a watch: its events, the time of the next look, and whether the last look saw a loss.
 #[derive(Debug)]
 pub(crate) struct WatchState {
-    /// None before they are asked for, and where it cannot be watched.
+    /// None before events are asked for, and where the lock's file cannot be watched.
     events: Option<Watcher>,
     /// How many looks there are until events are asked for; `None`: they were.
     looks_before: Option<u32>,
@@ -388,7 +388,7 @@ impl WatchState {
         self.events.as_ref().and_then(Watcher::fd)
     }
 
-    /// How long it may be left alone.
+    /// Time until the next look is due.
     pub fn left(&self) -> Duration {
         self.again.left()
     }
@@ -414,7 +414,7 @@ impl WatchState {
         let sight = lock.look();
         let is_in_place = sight == Sight::InPlace;
         let lost = match sight {
-            // Not known where nothing wakes the watch: then by what a release leaves, and rm does too.
+            // Where no event wakes the watch, a deleted file counts as released, though rm leaves the same.
             Sight::Lost(Loss::Vanished) if self.has_been_released(lock) => Some(Loss::Released),
             Sight::Lost(loss) => Some(loss),
             Sight::InPlace | Sight::Elsewhere => None,
@@ -454,7 +454,7 @@ impl WatchState {
     }
 }
 
-/// What may happen to a lock's own file.
+/// The inotify events of a lock's own file that wake the watch.
 const OF_ITS_FILE: AddWatchFlags = AddWatchFlags::IN_ATTRIB
     .union(AddWatchFlags::IN_MODIFY)
     .union(AddWatchFlags::IN_MOVE_SELF)

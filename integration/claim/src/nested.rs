@@ -21,12 +21,12 @@ pub fn is_inside_a_cycle(target: &Target, environment: &Environment) -> bool {
     cycle.is_some() && cycle == number(target.dir())
 }
 
-/// A cycle that claimed its own target would wait for itself: it is refused at once.
+/// Refuses a claim inside a cycle of its own target: it would wait for itself.
 pub fn refuse_inside_a_cycle(target: &Target, environment: &Environment) -> Result<(), Error> {
     refuse_to(target, environment, "claim")
 }
 
-/// The same for a `what` of another kind.
+/// Refuses the action that `what` names inside a cycle of its own target: it would wait for itself.
 pub fn refuse_to(target: &Target, environment: &Environment, what: &str) -> Result<(), Error> {
     if !is_inside_a_cycle(target, environment) || !is_shut(target) {
         return Ok(());
@@ -41,8 +41,8 @@ pub fn refuse_to(target: &Target, environment: &Environment, what: &str) -> Resu
     ))
 }
 
-/// Somebody has the gate now. What a cycle that has ended left behind has its environment still; where there can be
-/// no gate, nobody waits for one.
+/// Whether somebody has the gate now. A process that outlives its cycle still has the cycle's environment; where there
+/// can be no gate, nobody waits for one.
 fn is_shut(target: &Target) -> bool {
     Gate::try_take(target.dir()).is_ok_and(|gate| gate.is_none())
 }
@@ -80,8 +80,8 @@ pub fn stands(id: &str, target: &Target) -> bool {
     }
 }
 
-/// A guard of the outer claim with this id, to watch it; `None` when it cannot be had just now. That of a `hold` too:
-/// it ends with its command, and what that has left behind goes on.
+/// A guard of the outer claim with this id, to watch it; `None` when it cannot be had just now. The claim of a `hold`
+/// is watched as well: it ends with its command, and this process may outlive that.
 pub fn guard_of(id: &str, target: &Target) -> Option<Held> {
     match Held::adopt(&target.place, id) {
         Ok(Adopted::Held(held)) => Some(held),
@@ -89,7 +89,7 @@ pub fn guard_of(id: &str, target: &Target) -> Option<Held> {
     }
 }
 
-/// What names a claim under an outer one: releasing it releases nothing.
+/// The prefix of a nested claim's id: releasing such a claim releases nothing.
 pub const NESTED: &str = "nested:";
 
 /// The id of a claim that stands under the claim `outer`.
@@ -97,15 +97,15 @@ pub fn name_of(outer: &str) -> String {
     format!("{NESTED}{outer}")
 }
 
-/// The outer claim of an id that is not ended from here: of a claim that stands under another, or of a `hold` that
-/// this runs in.
+/// The id of the outer claim, where `id` is not ended from here: it is nested, or of a `hold` that this process runs
+/// in. `None`: the claim can be ended from here.
 pub fn outer_of<'i>(id: &'i str, target: &Target, environment: &Environment) -> Option<&'i str> {
     id.strip_prefix(NESTED)
         .or_else(|| is_of_hold(id, target, environment).then_some(id))
 }
 
-/// The ids of all the `hold`s that this runs in. Without the innermost one's, or with another in its place, the list of
-/// them is not heeded: a process that takes that away wants to be outside.
+/// The ids of all the `hold`s that this process runs in. The list of them counts only where it contains the innermost
+/// one's id: a process that removes or changes that variable wants to be outside.
 pub fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
     let value = |name| {
         environment
@@ -134,7 +134,7 @@ pub fn ids_inside(id: &str, target: &Target, environment: &Environment) -> Strin
     ids_with(&target.name_of_claim(id), environment)
 }
 
-/// The same for a claim that is called so in the list.
+/// `$BEADLOCK_HELD_IDS` with the name `known` added, for what runs under the claim of that name.
 pub fn ids_with(known: &str, environment: &Environment) -> String {
     let mut ids: Vec<&str> = Vec::new();
     for held in holds(environment).chain([known]) {
@@ -145,7 +145,7 @@ pub fn ids_with(known: &str, environment: &Environment) -> String {
     ids.join(" ")
 }
 
-/// The ids of two such lists, each once.
+/// The ids of two lists such as `$BEADLOCK_HELD_IDS`, each id once.
 pub fn joined_ids(ids: &OsStr, more: &OsStr) -> String {
     let lists = [ids.to_string_lossy(), more.to_string_lossy()];
     let mut joined: Vec<&str> = Vec::new();

@@ -1,7 +1,7 @@
-//! What the engine tells while it works, and what looks after its waits.
+//! The notices that the engine gives while it works, and the control over its waits.
 //!
 //! The engine knows no terminal. It hands each [`Notice`], which is facts, to an [`Observer`]; the program makes
-//! sentences of them. What a protocol's document prescribes to the letter comes with the notice as words.
+//! sentences of them. Words that a protocol's document prescribes to the letter come with the notice.
 
 use crate::error::Problem;
 use std::os::fd::BorrowedFd;
@@ -19,7 +19,7 @@ use beadlock_files as files;
 
 /// After this long a wait says whom it waits for.
 pub const NOTICE_AFTER: Duration = Duration::from_millis(400);
-/// How often what is said is brought up to date.
+/// How often the line about a wait is brought up to date.
 pub const TICK: Duration = Duration::from_secs(1);
 
 /// Hears what happens to claims while they are made, kept up and ended. It cannot stop anything: that is what
@@ -28,7 +28,7 @@ pub trait Observer: fmt::Debug {
     /// Hears a notice, at the moment when it is told.
     fn notice(&self, notice: &Notice<'_>);
 
-    /// The processes that it has started on what it heard. They do not belong to the command of a claim.
+    /// The processes that the observer has started for a notice. They do not belong to the command of a claim.
     fn helpers(&self) -> Vec<i32> {
         Vec::new()
     }
@@ -39,7 +39,7 @@ pub trait Observer: fmt::Debug {
 pub enum Notice<'a> {
     /// A wait goes on. Told again every second; `is_first` when it waits for something of another kind than before.
     Waiting {
-        /// What is waited for, and how long that may take still.
+        /// The kind of the wait, and how long it may still take.
         waited: &'a Waited<'a>,
         /// The wait that was told before this one was of another [kind](Waited::kind), or there was none.
         is_first: bool,
@@ -56,7 +56,7 @@ pub enum Notice<'a> {
         /// The new directory.
         dir: &'a Path,
     },
-    /// What is to be known of a lock directory. Told for each lock in it.
+    /// A warning about a lock directory. Told for each lock in it.
     Directory(&'a DirWarning),
     /// A file in a lock directory does not have the name of a lock, for this reason.
     NotANamedLock {
@@ -64,7 +64,7 @@ pub enum Notice<'a> {
         file: &'a OsStr,
         /// The lock directory.
         dir: &'a Path,
-        /// What is wrong with the name.
+        /// Why the file's name is not that of a lock, in words.
         why: &'a str,
     },
     /// A directory that is looked at does not look like a database.
@@ -75,7 +75,7 @@ pub enum Notice<'a> {
         given: &'a str,
         /// The kind of file system, such as `NFS`.
         name: &'a str,
-        /// What the lock cannot keep away there.
+        /// The limit of the lock on that file system.
         reach: Reach,
     },
     /// There can be no gate here: no running cycle is waited for, and no dead lock is removed.
@@ -149,7 +149,7 @@ pub enum Notice<'a> {
     },
     /// The claim in the fleet could not be ended, and ends by itself.
     FleetClaimLingers {
-        /// What the database is called in its fleet.
+        /// The name of the database in its fleet.
         name: &'a str,
         /// The error that the claim could not be ended with.
         why: &'a str,
@@ -165,7 +165,7 @@ pub enum Level {
     Live,
     /// For a person who asks for more.
     Detail,
-    /// What the program does.
+    /// A step that the program has made, such as a claim that stands or was released.
     Info,
     /// A limit of what the claim keeps away. It belongs in a machine's answer, too.
     Limit,
@@ -221,10 +221,10 @@ pub struct Claimed<'a> {
     pub fleet: Option<ClaimedInFleet<'a>>,
 }
 
-/// What the fleet says of a claim.
+/// The part of a claim that lies in the fleet: its name there, the agents, and how it stands.
 #[derive(Debug, Clone)]
 pub struct ClaimedInFleet<'a> {
-    /// What the database is called there.
+    /// The name of the database in its fleet.
     pub name: &'a str,
     /// How many agents have a right to sync it.
     pub agents: usize,
@@ -232,19 +232,19 @@ pub struct ClaimedInFleet<'a> {
     pub standing: String,
 }
 
-/// What a lock on a network file system cannot keep away.
+/// The limit of a lock on a network file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Cycles on other machines.
+    /// Cycles on other machines are not kept away.
     Cycles,
     /// An flock may reach this machine only, or this mount only.
     Flock,
 }
 
-/// What is to be known of a lock directory before its locks are trusted.
+/// A warning about a lock directory, to be read before its locks are trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DirWarning {
-    /// It belongs to the user `owner`, and this is the user `us`.
+    /// The directory belongs to another user than this process runs as.
     OtherOwner {
         /// The lock directory.
         dir: PathBuf,
@@ -253,14 +253,14 @@ pub enum DirWarning {
         /// The effective UID of this process.
         us: u32,
     },
-    /// Others may write it.
+    /// Other users may write the directory.
     Writable {
         /// The lock directory.
         dir: PathBuf,
         /// Its nine permission bits.
         mode: u32,
     },
-    /// Others may look into it.
+    /// Other users have some rights in the directory, but may not write it.
     Readable {
         /// The lock directory.
         dir: PathBuf,
@@ -275,11 +275,12 @@ pub trait WaitControl {
     fn signals(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// What has arrived, when it ends the wait.
+    /// The reason to end the wait, where one has arrived; `None`: the wait goes on.
     fn stopped(&mut self) -> Option<Stopped> {
         None
     }
-    /// Ends the wait by what has arrived, where something has: [`WaitControl::signals`] was readable.
+    /// Ends the wait where [`WaitControl::stopped`] has a reason, which is asked only if `has_arrived`:
+    /// [`WaitControl::signals`] was readable.
     fn heed(&mut self, has_arrived: bool) -> Result<(), Stopped> {
         let stopped = if has_arrived { self.stopped() } else { None };
         stopped.map_or(Ok(()), Err)
@@ -292,7 +293,7 @@ pub trait WaitControl {
     fn waited(&mut self, _for_holder: Duration) {}
     /// There can be no gate here: this claim does not wait for a running cycle.
     fn no_gate(&mut self, _why: &CheckerError) {}
-    /// What to do when the gate did not open in time, beside seeing to its holder.
+    /// The advice of a message that the gate did not open in time, beside seeing to its holder.
     fn advice(&self) -> &'static str {
         "wait longer with --drain DUR"
     }
@@ -342,7 +343,7 @@ impl From<CheckerError> for Stopped {
     }
 }
 
-/// What a wait is for.
+/// The thing that is waited for, with the time left for it.
 pub enum Waited<'a> {
     /// The gate, which a running cycle or another claim has.
     Gate {
@@ -350,7 +351,7 @@ pub enum Waited<'a> {
         dir: &'a Path,
         /// For how long it has been waited for.
         since: Duration,
-        /// What is left of the wait.
+        /// Time left until the wait runs out.
         left: Duration,
     },
     /// The holder of the lock file at `path`.
@@ -359,7 +360,7 @@ pub enum Waited<'a> {
         path: &'a Path,
         /// The last look at it.
         look: &'a Look,
-        /// What is left of the wait.
+        /// Time left until the wait runs out.
         left: Duration,
     },
     /// A lock that cannot be understood, or that somebody is changing.
@@ -368,16 +369,16 @@ pub enum Waited<'a> {
         path: &'a Path,
         /// Why it is looked at again.
         words: &'a str,
-        /// What is left of the wait.
+        /// Time left until the wait runs out.
         left: Duration,
     },
-    /// Something in the fleet.
+    /// A claim or a right in the fleet, which is not obtained yet.
     Fleet {
-        /// What the database is called in the fleet.
+        /// The name of the database in its fleet.
         name: &'a str,
-        /// What is in the way there, in words.
+        /// The obstacle in the fleet, in words.
         what: &'a str,
-        /// What is left of the wait.
+        /// Time left until the wait runs out.
         left: Duration,
     },
     /// A process that has a file locked. The holders are looked for only when it is said.
@@ -388,7 +389,7 @@ pub enum Waited<'a> {
         holders: &'a dyn fmt::Display,
         /// For how long it has been waited for.
         since: Duration,
-        /// What is left of the wait.
+        /// Time left until the wait runs out.
         left: Duration,
     },
 }
@@ -405,7 +406,7 @@ impl Waited<'_> {
         }
     }
 
-    /// The address of what its holder holds it for.
+    /// The address of the work that a lock's holder holds it for; `None`: another kind of wait, or no address.
     pub fn about(&self) -> Option<String> {
         match self {
             Self::Holder { look, .. } => words::about(look.record.as_ref()?),

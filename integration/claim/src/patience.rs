@@ -36,7 +36,7 @@ const SHORTLY: Duration = Duration::from_millis(50);
 /// tells when that is.
 const REAPED_WITHIN: Duration = Duration::from_secs(5);
 
-/// What is left of the patience with each way of being refused. A clock starts with the first refusal of its kind.
+/// The time left for each kind of refusal. A clock starts with the first refusal of its kind.
 pub struct Patience<'a> {
     target: &'a Target,
     wait: Wait,
@@ -51,7 +51,7 @@ pub struct Patience<'a> {
 }
 
 impl<'a> Patience<'a> {
-    /// With `wait` for a holder, and `drain` for others that change the lock.
+    /// The patience of a claim: `wait` for a holder, and `drain` for others that change the lock.
     pub fn new(target: &'a Target, wait: Wait, drain: Duration, options: Options) -> Self {
         let (begun, end) = (Instant::now(), None);
         let (holder, unreadable, changing) = (None, None, None);
@@ -68,7 +68,8 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// Of a command that waits until it is free and claims nothing: one clock for everything, from now on.
+    /// The patience of a command that waits until the lock is free and claims nothing: one clock for everything, from
+    /// now on.
     pub fn to_see_it_free(target: &'a Target, wait: Wait, options: Options) -> Self {
         let limit = wait.limit();
         Self {
@@ -77,12 +78,12 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// As given, and what the looks so far have shown: for the next attempt.
+    /// The options for the next attempt: as given, with what the looks so far have shown.
     pub fn options(&self) -> Options {
         self.options
     }
 
-    /// What is left of it altogether.
+    /// Time left until all waiting ends, whatever the refusal; [`Duration::MAX`] where there is no such end.
     pub fn left(&self) -> Duration {
         self.end.map_or(Duration::MAX, Deadline::left)
     }
@@ -215,7 +216,7 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// How long it is not stale yet, by time alone.
+/// Time until the lock is stale by time alone; [`Duration::MAX`] where no such time is known.
 fn fresh_for(target: &Target, look: &Look, options: &Options) -> Duration {
     let record = look.record.as_ref();
     let fresh = record.and_then(|record| target.fresh_for(record, look.facts.as_ref(), options));
@@ -250,7 +251,7 @@ pub fn held(target: &Target, look: &Look, wait: Wait) -> Error {
         .answering(target.answer_held(record))
 }
 
-/// What a claim says of a file that is sure not to be a lock, or not to be one of beadlock.
+/// The error of a claim whose lock file is certainly not a lock, or not one of beadlock; `None`: it may be one.
 fn not_a_lock(look: &Look, target: &Target) -> Option<Error> {
     let message = match (target.not_a_lock(look), target.why_empty(look)) {
         (Some(data), _) => data.words,
@@ -264,7 +265,7 @@ fn not_a_lock(look: &Look, target: &Target) -> Option<Error> {
     Some(of_lock(Code::LockUnreadable, message, target))
 }
 
-/// A stale lock that goes only when somebody says so. Waiting does not change that.
+/// The error of a stale lock that only `--force-lock` takes. Waiting does not change that.
 fn stale(target: &Target, record: &Record, age: Duration) -> Error {
     let (path, status) = (
         escaped_path(&target.path()),
@@ -308,7 +309,7 @@ fn being_changed(target: &Target, drain: Duration) -> Error {
     of_lock(Code::LockHeld, message, target).retry_on_a_lock_of(None)
 }
 
-/// Nothing is known to be wrong with the lock: it was not seen.
+/// The error of a lock that could not be looked at, though nothing is known to be wrong with it.
 pub fn not_seen(target: &Target, obstacle: Obstacle, detail: impl Display) -> Error {
     let path = escaped_path(&target.path());
     let message = format!("{path} was not touched: {detail}; {}", obstacle.advice());

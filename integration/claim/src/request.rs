@@ -13,21 +13,21 @@ use crate::wait::Wait;
 /// A claim to be: on what, for whom, what its lock will say, and how patiently.
 #[derive(Debug, Clone)]
 pub struct ClaimRequest {
-    /// What is claimed.
+    /// The target that is to be claimed.
     pub target: Target,
     /// The name of the holder in the record.
     pub holder: String,
     /// The id of the claim, as its record will have it. That of a lock without a record is made when it is taken.
     pub id: String,
-    /// The id of the claim that it stands under already.
+    /// The id of the claim that it stands under already; `None`: it is not nested.
     pub outer: Option<String>,
-    /// What its lock will be.
+    /// The lock to be made: a file with a record, or a lock of the kernel.
     pub draft: LockDraft,
     /// For how long a holder is waited for.
     pub wait: Wait,
     /// For how long the gate is waited for.
     pub drain: Duration,
-    /// What each attempt may do beyond the protocol.
+    /// Options of each attempt to claim, such as whether it may take a stale lock.
     pub options: Options,
 }
 
@@ -49,7 +49,7 @@ impl ClaimRequest {
         }
     }
 
-    /// The work under it has steps that are its own: those of a claim under an outer one are the outer one's.
+    /// Whether the work under the claim has steps of its own: those of a nested claim are the outer claim's.
     pub fn has_steps(&self) -> bool {
         self.target.rules().has_steps && self.outer.is_none()
     }

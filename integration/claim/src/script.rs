@@ -1,4 +1,4 @@
-//! What a script takes from stdout: lines for `eval`, or for a file of environment variables (docs/design.md#claims-that-last).
+//! Output for scripts: lines for `eval`, or for a file of environment variables (docs/design.md#claims-that-last).
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
@@ -63,7 +63,7 @@ impl Script {
     }
 }
 
-/// Prints what the caller must have: a pipe that is closed is a failure here.
+/// Prints text that the caller must have: a pipe that is closed is a failure here.
 pub fn print_all(text: &[u8]) -> io::Result<()> {
     if stdout_was_closed() {
         return Err(io::Error::other("it is closed"));
@@ -83,7 +83,7 @@ fn assigned(word: &OsStr) -> Vec<u8> {
     in_quotes(bytes)
 }
 
-/// The same, in quotes always.
+/// A word as every shell reads it back, always in quotes.
 fn exported(word: &OsStr) -> Vec<u8> {
     match word.as_bytes() {
         bytes if bytes.iter().any(u8::is_ascii_control) => quoted(word).into_bytes(),

@@ -16,7 +16,7 @@ use crate::observe::{Claimed, Notice, Observer};
 use crate::words::command_of_holder;
 use crate::{envelope::Request, environment::Environment, trail::Trail};
 
-/// What is locked. The folders of `protocol` make targets; everything else asks them.
+/// A thing to lock. The folders of `protocol` make targets; everything else asks them.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The directory of the lock file, and its names there.
@@ -24,7 +24,7 @@ pub struct Target {
     /// How it was named or found, for lines: `.beads`, `lock:run/x.lock`.
     pub given: String,
     pub(crate) typed: PathBuf,
-    /// What finds this target from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
+    /// The name that finds this target from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
     pub exported: OsString,
     /// The database that was found; `None`: the target is of another scheme, or was named exactly as it is.
     pub database: Option<Box<Database>>,

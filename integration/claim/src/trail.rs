@@ -64,7 +64,7 @@ pub(crate) trait DocumentEvents: fmt::Debug {
     fn acquired(&self, record: &Record);
     /// A stale lock was taken.
     fn stolen(&self, removed: &Removed);
-    /// The lock was released, `held` after it was created; of a failure `step` is what failed.
+    /// The lock was released, `held` after it was created; after a failure `step` names the step that failed.
     fn released(&self, held: Duration, result: Outcome, step: Option<&str>);
     fn release_failed(&self, error: &io::Error);
     fn heartbeat_failed(&self, in_a_row: u32, error: &str);
@@ -77,11 +77,11 @@ pub(crate) trait DocumentEvents: fmt::Debug {
 /// A lock that somebody took away by hand.
 #[derive(Debug)]
 pub struct Breakage<'a> {
-    /// What was there.
+    /// The look at the lock before it was taken away.
     pub look: &'a Look,
     /// How the lock was chosen, in a word.
     pub how: &'static str,
-    /// Why, in the person's own words.
+    /// Why the lock was taken away, in the person's own words; `None`: the person gave no reason.
     pub why: Option<&'a str>,
     /// The file that has the lock's record now.
     pub kept: &'a Path,
@@ -146,7 +146,7 @@ impl<'a> Trail<'a> {
         })
     }
 
-    /// Who hears of what happens to the lock beside what is written down.
+    /// The observer, which hears of the lock's events beside the audit file.
     pub fn observer(&self) -> &'a dyn Observer {
         self.observer
     }
@@ -177,7 +177,8 @@ impl<'a> Trail<'a> {
         }
     }
 
-    /// The lock `record` was released after `held`; of a failure of the work `step` is what failed.
+    /// Writes down that the lock `record` was released after `held`; after a failure of the work `step` names the step
+    /// that failed.
     pub fn released(
         &self,
         why: (&'static str, Outcome),
@@ -218,7 +219,8 @@ impl<'a> Trail<'a> {
         }
     }
 
-    /// It could not be released: its file system does not answer. `lost` is a loss that was seen before, and why.
+    /// Writes down that the lock could not be released, since its file system does not answer. `lost` is a loss that
+    /// was seen before, and why.
     pub fn hangs(&self, lost: Option<(&'static str, &str)>) {
         let Lines::Document(events) = &self.lines else {
             return;
@@ -273,7 +275,7 @@ impl<'a> Trail<'a> {
         }
     }
 
-    /// There is no claim: a lock or a cycle was in the way.
+    /// Writes down that a claim failed, since a lock or a cycle was in the way.
     pub fn blocked(&self, error: &Error, place: &Place) {
         if !matches!(self.lines, Lines::Own(_)) {
             return;

@@ -8,11 +8,11 @@ use super::nested::{HELD_IDS, NESTED};
 use super::target::Target;
 use beadlock_supervise::tree;
 
-/// By what names the environment of a process tells that it works under a claim.
+/// The names by which the environment of a process tells that it works under a claim.
 #[derive(Debug, Clone)]
 pub struct ClaimNames {
     id: String,
-    /// As it stands among the ids that are held.
+    /// The claim's name in the list of the ids that are held.
     known: String,
     /// The target, where the id alone does not tell which claim it is.
     target: Option<OsString>,

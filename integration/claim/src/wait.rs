@@ -48,7 +48,7 @@ impl Wait {
         }
     }
 
-    /// No longer than `left`.
+    /// This wait, but no longer than `left`.
     #[doc(hidden)]
     pub fn at_most(self, left: Duration) -> Self {
         match self {
@@ -151,7 +151,7 @@ impl Backoff {
         Duration::from_millis(full - full * u64::from(random) / 1024)
     }
 
-    /// Begins again at 0: something has happened.
+    /// Begins the schedule of pauses again at 0, as after an event.
     pub fn restart(&mut self) {
         self.round = 0;
     }

@@ -25,7 +25,7 @@ pub fn known_age(look: &Look) -> Option<Duration> {
     )
 }
 
-/// The same of another time that stands in the lock file.
+/// How long ago a time was that the lock file contains; `None`: it lies in the future.
 pub fn age_of_time(time: StartedAt, look: &Look) -> Option<Duration> {
     facts::age_of_time(time, look.on_disk.map(|file| file.modified))
 }
@@ -59,7 +59,7 @@ pub fn about(record: &Record) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// An age for people. Of none they see no milliseconds: it may be of whole seconds.
+/// An age for people. Zero is shown without milliseconds, for the age may be known in whole seconds only.
 pub fn shown_age(age: Duration) -> String {
     if age.is_zero() {
         "0s".to_owned()
@@ -103,7 +103,7 @@ pub fn names(processes: &[GateHolder]) -> String {
     processes.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// What it means that the fleet of a database is left out, for people and for the audit trail.
+/// A sentence about a database whose fleet is left out, for people and for the audit trail.
 pub fn fleet_waived(given: &str) -> String {
     format!("{given} has joined a fleet, and with --no-fleet only this machine keeps away")
 }
@@ -113,7 +113,7 @@ pub fn see(pid: i64) -> String {
     to_type("ps -fp {}", &[Part::Pid(pid)])
 }
 
-/// What stands between a command to type and what it is for. A shell takes it for a comment, so the line can be pasted.
+/// The text between a command to type and its purpose. A shell takes it for a comment, so the line can be pasted.
 const COMMENT: &str = "   # ";
 
 /// `beadlock wait .beads   # waits until it is free`; the command alone where there is nothing to say of it.

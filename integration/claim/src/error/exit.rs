@@ -2,7 +2,7 @@
 
 use super::Code;
 
-/// What the program's exit code says.
+/// How the program has ended; [`Exit::code`] is the number for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Done, or free.
@@ -40,7 +40,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The one that goes with a code.
+    /// The exit that goes with the code of an error.
     pub fn of(code: Code) -> Self {
         match code {
             Code::LockHeld | Code::DrainTimeout => Self::Conflict,
@@ -52,7 +52,7 @@ impl Exit {
         }
     }
 
-    /// The number. A signal is 128 plus its number.
+    /// The exit code as a number. A signal is 128 plus its number.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,

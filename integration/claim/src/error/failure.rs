@@ -296,7 +296,7 @@ impl From<beadlock_base::error::Error> for Error {
 
 #[doc(hidden)]
 impl From<files::Error> for Error {
-    /// With the code of the contract. A lost lock has an error of its own already.
+    /// An error with the code of the contract. A lost lock has an error of its own already.
     fn from(error: files::Error) -> Self {
         let lost = match error {
             files::Error::Lost(why) => why.downcast::<Self>(),

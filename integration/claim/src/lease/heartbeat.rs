@@ -31,14 +31,14 @@ use beadlock_supervise::watchdog::HearHeartbeats;
 const PREPARE: &str = "prepare the heartbeats";
 /// For how long the gate is waited for, at most.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// And at least.
+/// For how long the gate is waited for, at least.
 const SHORTLY: Duration = Duration::from_millis(20);
 /// For how long a heartbeat that came too late is remembered.
 const RECENTLY: Duration = Duration::from_secs(2);
 /// For how long the end of a heartbeat that is under way is waited for.
 const LAST_BEAT: Duration = Duration::from_secs(10);
 
-/// What the heartbeats of a lock tell of themselves and of the lock.
+/// An event of a lock's heartbeats: a failure, a recovery, or the loss of the lock.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HeartbeatEvent {
     /// One has failed, and is tried again.
@@ -50,7 +50,7 @@ pub enum HeartbeatEvent {
     },
     /// One has succeeded after some that failed.
     Recovered,
-    /// The lock is lost; what `break` has made of it.
+    /// The lock is lost; the path is the file in which `break` has kept it, where it was broken.
     Lost(Loss, Option<PathBuf>),
 }
 
@@ -151,7 +151,7 @@ impl Heartbeats {
         {
             return Err(Box::new((held, failed_to("start the heartbeats", &error))));
         }
-        // It waits for that.
+        // The thread waits for the guard.
         let _ = guards.send(held);
         Ok(Self {
             shared,
@@ -162,15 +162,15 @@ impl Heartbeats {
         })
     }
 
-    /// From now on it is told of each heartbeat that succeeds.
+    /// From now on `pulse` hears of each heartbeat that succeeds.
     pub fn tell(&self, mut pulse: Box<dyn HearHeartbeats>) {
         let mut state = self.shared.state();
         pulse.beat(state.last);
         state.pulse = Some(pulse);
     }
 
-    /// There was none for almost as long as the lock is valid without, or that has just ended: the command may have
-    /// been stopped for it.
+    /// Whether the last heartbeat is so old that the lock is given up, or was so up to 2 s ago. The command may have
+    /// been stopped for that.
     pub fn are_late(&self) -> bool {
         let state = self.shared.state();
         let now = boottime();
@@ -184,7 +184,8 @@ impl Heartbeats {
         self.shared.bell.as_fd()
     }
 
-    /// How long it may be left alone: until one that hangs is one too long.
+    /// Time until the next look is due: the lock is given up then, should a heartbeat hang. At least `again`, or 500 ms
+    /// where that is less.
     pub fn left(&self) -> Duration {
         let since = boottime().saturating_sub(self.shared.state().last);
         self.limits
@@ -193,7 +194,7 @@ impl Heartbeats {
             .max(self.limits.again.min(Duration::from_millis(500)))
     }
 
-    /// What has happened since this was last asked.
+    /// The events since the last call, oldest first. A heartbeat that hangs for too long is a loss among them.
     pub fn news(&self) -> Vec<HeartbeatEvent> {
         let _ = self.shared.bell.read();
         let mut state = self.shared.state();
@@ -225,7 +226,7 @@ impl Heartbeats {
         news
     }
 
-    /// Ends them; the guard comes back. `None`: one hangs, and the guard with it.
+    /// Ends the heartbeats, and returns the guard of the claim. `None`: a heartbeat hangs, and has the guard.
     pub fn end(self) -> Option<EndedWatch> {
         let _ = self.shared.stop.write(1);
         self.ended.recv_timeout(LAST_BEAT).ok()
@@ -318,7 +319,7 @@ impl Beating {
         self.shared.tell(HeartbeatEvent::Lost(loss, kept));
     }
 
-    /// One heartbeat: how long the next one has time, or a loss, and whether that is the last word.
+    /// Sends one heartbeat. `Ok`: the pause until the next one. `Err`: a loss, and whether it is final.
     fn beat(&mut self) -> Result<Duration, (Loss, bool)> {
         let begun = boottime();
         self.wall = wall();

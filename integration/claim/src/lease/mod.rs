@@ -18,17 +18,18 @@ fn interval(ttl: Duration) -> Duration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub(crate) interval: Duration,
-    /// After this long one that does not succeed is begun anew.
+    /// Time after which a heartbeat that has not succeeded is tried again.
     pub again: Duration,
-    /// After this long without one the lock is given up: a little before it is stale, so that there is no work by then.
+    /// Time without a heartbeat after which the lock is given up: a little before it is stale, so that the work has
+    /// ended by then.
     pub give_up: Duration,
-    /// What is left from then on until it is stale.
+    /// Time between the give-up and the moment when the lock is stale.
     pub rest: Duration,
 }
 
 impl Limits {
-    /// What is left until it is stale after so long without one: none, where the process that should have begun one was
-    /// stopped.
+    /// Time left until the lock is stale, `silent` after the last heartbeat. Zero where it is stale already, as after
+    /// the process was stopped.
     pub fn left(&self, silent: Duration) -> Duration {
         (self.give_up + self.rest).saturating_sub(silent)
     }
@@ -45,7 +46,7 @@ impl Limits {
         }
     }
 
-    /// After so long without one it is stale.
+    /// Time without a heartbeat after which the lock is stale.
     pub fn ttl(&self) -> Duration {
         self.give_up.saturating_add(self.rest)
     }

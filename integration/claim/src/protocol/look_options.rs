@@ -1,4 +1,4 @@
-//! What a look at a target may be told, as plain data: the command line makes it, and so does whoever looks without one.
+//! Options of a look at a target, as plain data: made by the command line, or by a caller that has none.
 
 use std::time::Duration;
 

@@ -61,12 +61,12 @@ pub fn folder(scheme: Scheme) -> &'static dyn Folder {
     }
 }
 
-/// What several protocols answer in their own way.
+/// The protocol of a scheme, for the questions that several protocols answer in their own way.
 pub fn protocol(scheme: Scheme) -> &'static dyn Protocol {
     folder(scheme)
 }
 
-/// What is fixed about a protocol.
+/// The fixed rules of the protocol of a scheme.
 pub fn rules(scheme: Scheme) -> &'static ProtocolRules {
     match scheme {
         Scheme::Beads => &beads::RULES,
@@ -85,20 +85,20 @@ pub fn option_of(option: &str, owner: Scheme, target: &str) -> Error {
     ))
 }
 
-/// What the protocol of a target says of it. Where one protocol alone has an answer, the others are listed beside it:
-/// whoever adds a protocol is asked for each.
+/// The answers of a target's protocol. Where one protocol alone has an answer, the others are listed beside it: the
+/// compiler asks for each answer when a protocol is added.
 impl Target {
-    /// What is fixed about its protocol.
+    /// The fixed rules of the target's protocol.
     pub fn rules(&self) -> &'static ProtocolRules {
         rules(self.scheme)
     }
 
-    /// Its lock is a file with a record; else the kernel keeps it.
+    /// Whether the target's lock is a file with a record; else the kernel keeps the lock.
     pub fn has_record(&self) -> bool {
         matches!(self.rules().kind, ProtocolKind::Record)
     }
 
-    /// The words that name it in a command.
+    /// The words that name the target in a command.
     pub fn part(&self) -> Part<'static> {
         protocol(self.scheme).part(self)
     }
@@ -108,7 +108,7 @@ impl Target {
         protocol(self.scheme).absolute(self)
     }
 
-    /// The lock is that of the process `pid`, proved by more than the number.
+    /// Whether the process `pid` holds the lock, proved by more than the number.
     pub fn is_held_by(&self, look: &Look, pid: i32) -> bool {
         protocol(self.scheme).is_held_by(look, pid)
     }
@@ -118,7 +118,7 @@ impl Target {
         protocol(self.scheme).lease(held)
     }
 
-    /// How long a lock of it is not stale yet, by time alone.
+    /// Time until a lock of the target is stale by time alone; `None`: no such time is known.
     pub fn fresh_for(
         &self,
         record: &Record,
@@ -166,7 +166,7 @@ impl Target {
         }
     }
 
-    /// What is to be known of its directory before its lock is trusted.
+    /// Warnings about the lock's directory, to be read before the lock is trusted.
     pub fn warnings(&self) -> Vec<DirWarning> {
         match self.scheme {
             Scheme::Tower => tower::lock_dir::warnings(self.dir()),
@@ -182,7 +182,7 @@ impl Target {
         }
     }
 
-    /// What the claim `id` is called in the list of the claims that a process runs in.
+    /// The name of the claim `id` in the list of the claims that a process runs in.
     pub fn name_of_claim(&self, id: &str) -> String {
         match self.scheme {
             Scheme::Tower => tower::name_of_claim(id, self),
@@ -219,7 +219,7 @@ impl Target {
         }
     }
 
-    /// Which lock file there is for it: many a file has such a name.
+    /// Whether the file in the lock's place is a lock of this protocol: other files may have its name.
     pub fn is_its_lock(&self, look: &Look) -> bool {
         match self.scheme {
             Scheme::Memory => memory::is_its_lock(look),
@@ -241,7 +241,7 @@ impl Target {
         }
     }
 
-    /// What lies in the place of the lock and is somebody's data.
+    /// Somebody's data that lies in the place of the lock; `None`: none was recognized.
     pub fn not_a_lock(&self, look: &Look) -> Option<NotALock> {
         match self.scheme {
             Scheme::Lock => lock::not_a_lock(look, self),
@@ -257,7 +257,7 @@ impl Target {
         }
     }
 
-    /// What cannot be understood there may be somebody's data, and not a lock.
+    /// Whether a file in the lock's place that cannot be understood may be somebody's data, and not a lock.
     pub fn may_be_data(&self, look: &Look) -> bool {
         match self.scheme {
             Scheme::Lock => lock::may_be_data(look),
@@ -266,7 +266,7 @@ impl Target {
     }
 }
 
-/// What names the database in `dir` on a command line, whatever its path looks like.
+/// The word that names the database in `dir` on a command line, whatever its path looks like.
 pub fn directory(dir: &Path) -> OsString {
     prefixed(Scheme::Beads.prefix(), dir)
 }

@@ -23,7 +23,7 @@ use crate::nested::{self, NESTED};
 use crate::words::{Part, to_type};
 use crate::{protocol::rules::ProtocolKind, target::Target};
 
-/// Until when a detached claim is kept at most, as `acquire` prints it.
+/// The variable with the time until which a detached claim is kept at most, as `acquire` prints it.
 pub const UNTIL: &str = "BEADLOCK_UNTIL";
 
 /// The variables that name a claim: what `acquire` prints and an orderly `release` takes back.
@@ -40,22 +40,22 @@ pub struct LostClaim {
     max_hold: Option<StartedAt>,
 }
 
-/// What can still be told of the end of a claim.
+/// How a claim has ended, as far as that can still be told.
 #[derive(Debug)]
 enum Cause {
-    /// By somebody, at this time; its record is kept there.
+    /// Somebody has broken the lock: the time, and the file that keeps its record.
     Broken(String, PathBuf),
-    /// The lock is still there, and nobody keeps it any more: why.
+    /// The lock is still there, and is stale for this reason.
     Stale(Reason),
-    /// Another one has the lock, of this record where it has one.
+    /// Another claim has the lock; its record, where it has one.
     Another(Option<Box<Record>>),
-    /// It does not have the lock of the kernel any more.
+    /// The claim does not have the kernel's lock any more.
     Unlocked,
-    /// There is no lock; when its directory was changed for the last time.
+    /// There is no lock; the time at which its directory was changed last, where that is known.
     Gone(Option<StartedAt>),
 }
 
-/// The claim `id` of `target` is there, and its holder is not known to be dead. Takes 100 ms when not.
+/// Whether the claim `id` of `target` is there, and its holder is not known to be dead. Takes 100 ms when not.
 pub fn stands(id: &str, target: &Target) -> bool {
     let id = id.strip_prefix(NESTED).unwrap_or(id);
     match target.rules().kind {
@@ -105,7 +105,7 @@ impl LostClaim {
         }
     }
 
-    /// That its `--max-hold` was over, and when; else nothing.
+    /// The words that the claim's `--max-hold` was over, and when; empty where it was not.
     pub fn over(&self) -> String {
         let over = |until| format!("its --max-hold was over at {until}; ");
         self.max_hold.map(over).unwrap_or_default()

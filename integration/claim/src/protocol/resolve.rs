@@ -74,7 +74,7 @@ pub fn root(text: &OsStr) -> Result<Result<PathBuf, &'static str>, Error> {
 pub struct Unresolved {
     pub name: String,
     pub given: String,
-    /// Where its lock file lies, links and redirects aside.
+    /// The path of the lock file, links and redirects aside.
     pub path: PathBuf,
     pub lookups: Vec<Lookup>,
     /// How long a claim waits for a holder where the command line does not say so.

@@ -1,5 +1,5 @@
-//! What a claim needs of the protocol of its lock: rules that are fixed, and a trait for what two protocols or more
-//! answer in their own way. What one protocol alone has is asked of the [`Target`], in `protocol`.
+//! The protocol of a lock, as a claim needs it: rules that are fixed, and a trait for the questions that several
+//! protocols answer in their own way. Questions to one protocol alone are methods of the [`Target`], in `protocol`.
 
 use std::{ffi::OsString, fmt, time::Duration};
 
@@ -15,16 +15,16 @@ use crate::wait::Wait;
 use crate::words::{Part, to_type};
 use crate::{kernel_lock::WithoutRecord, lease::Limits};
 
-/// What is fixed about one protocol.
+/// The fixed rules of one protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct ProtocolRules {
-    /// What keeps its locks.
+    /// Where the protocol's locks are kept.
     pub kind: ProtocolKind,
-    /// What its locks are called in messages: `named locks (tower:NAME)`.
+    /// The name of the protocol's locks in messages: `named locks (tower:NAME)`.
     pub locks: &'static str,
-    /// How long a claim waits for a holder where nobody says so.
+    /// How long a claim waits for a holder by default.
     pub default_wait: Wait,
-    /// What a check says of its locks speaks of a database, as a sync daemon's log does.
+    /// Whether the message of a check speaks of a database, as a sync daemon's log does.
     pub speaks_of_databases: bool,
     /// A sync daemon runs cycles on its targets.
     pub has_cycles: bool,
@@ -36,19 +36,20 @@ pub struct ProtocolRules {
     pub shares_ids: bool,
     /// The work under its locks has steps, one of which may fail.
     pub has_steps: bool,
-    /// A lock that is lost and could still be removed leaves, after the line of the loss, that of a release.
+    /// Whether a lost lock that could still be removed gets two audit lines: of the loss, then of the release.
     pub lost_is_released: bool,
-    /// What `release` says when the lock is gone, where the document has words for it.
+    /// The document's words for `release` after it has removed the lock; `None`: it has none.
     pub released: Option<&'static str>,
-    /// What `release` says first of a lock that is not one's own.
+    /// The first words of `release` about a lock that is not one's own; may be empty.
     pub not_ours: &'static str,
     /// Its place has one lock at most, so `break` needs no option that names it.
     pub breaks_unnamed: bool,
-    /// What `break` says where there is no lock, where the document has words for it.
+    /// The document's words for `break` where there is no lock; `None`: it has none.
     pub nothing_to_break: Option<&'static str>,
-    /// What follows where the lock goes stale by itself.
+    /// The end of a sentence about a lock that goes stale by itself, such as `, and --force-lock takes it then`; may be
+    /// empty.
     pub then_stale: &'static str,
-    /// What follows an unreadable lock.
+    /// The end of a sentence about an unreadable lock, such as `it is never taken`.
     pub then_unreadable: &'static str,
 }
 
@@ -76,7 +77,7 @@ impl ProtocolRules {
     }
 }
 
-/// What keeps the locks of a protocol.
+/// Where the locks of a protocol are kept: in a lock file, or in the kernel.
 #[derive(Debug, Clone, Copy)]
 pub enum ProtocolKind {
     /// A lock file with a record.
@@ -85,8 +86,8 @@ pub enum ProtocolKind {
     Kernel(&'static dyn WithoutRecord),
 }
 
-/// What each of several protocols answers in its own way. The defaults are those of a lock that is valid for as long as
-/// its process lives.
+/// The questions that several protocols answer in their own way. The defaults are those of a lock that is valid for as
+/// long as its process lives.
 pub trait Protocol: fmt::Debug + Sync {
     /// The words that name the target in a command.
     fn part(&self, target: &Target) -> Part<'static> {
@@ -98,7 +99,7 @@ pub trait Protocol: fmt::Debug + Sync {
         prefixed(target.scheme.prefix(), target.path())
     }
 
-    /// The lock is that of the process `pid`, proved by more than the number.
+    /// Whether the process `pid` holds the lock, proved by more than the number.
     fn is_held_by(&self, _look: &Look, _pid: i32) -> bool {
         false
     }
@@ -117,7 +118,7 @@ pub trait Protocol: fmt::Debug + Sync {
         None
     }
 
-    /// How long the lock is not stale yet, by time alone.
+    /// Time until the lock is stale by time alone; `None`: no such time is known.
     fn fresh_for(
         &self,
         _record: &Record,
@@ -137,7 +138,7 @@ pub(crate) struct WaitOver<'a> {
     pub holder: &'a str,
     pub age: Duration,
     pub wait: Wait,
-    /// What is said of a holder that is a zombie.
+    /// The words to append about a holder that is a zombie; empty where it is not one.
     pub zombie: &'a str,
     pub status: &'a str,
 }

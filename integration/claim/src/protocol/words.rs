@@ -1,4 +1,4 @@
-//! What is said of the lock of a target, in the words of its protocol.
+//! Messages about the lock of a target, in the words of its protocol.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::words::{shown_age, to_type};
 use crate::{protocol::rules::WaitOver, target::Target};
 
 impl Target {
-    /// What a claim says whose wait for the holder ran out.
+    /// The message of a claim whose wait for the holder ran out.
     pub(crate) fn timed_out(&self, waited: &WaitOver<'_>) -> String {
         match self.scheme {
             Scheme::Beads => timed_out(waited),
@@ -24,7 +24,7 @@ impl Target {
         }
     }
 
-    /// What becomes of a lock that was not released, and what to type.
+    /// The message about a lock that was not released: what becomes of it, and what to type.
     pub fn not_released(&self, record: &Record, error: &Error) -> String {
         match self.scheme {
             Scheme::Beads | Scheme::Lock => not_released(self, error),
@@ -42,7 +42,7 @@ impl Target {
         }
     }
 
-    /// What is said of a stale lock that was removed; `None`: what was removed was not a lock.
+    /// The message about a stale lock that was removed; `None`: the removed file was not a lock.
     pub fn removed(&self, removed: &Removed) -> Option<String> {
         match self.scheme {
             Scheme::Memory => memory::removed(removed),
@@ -57,7 +57,7 @@ impl Target {
         }
     }
 
-    /// What `break` says first of a lock that it has broken, where the document has words for it.
+    /// The document's words for `break` about a lock that it has broken; `None`: it has none.
     pub fn broken(&self, record: &Record) -> Option<String> {
         match self.scheme {
             Scheme::Memory => memory::broken(record),
@@ -65,7 +65,7 @@ impl Target {
         }
     }
 
-    /// What its document answers where the lock is held.
+    /// The JSON answer of the protocol's document where the lock is held; `None`: it has none.
     pub fn answer_held(&self, record: &Record) -> Option<Value> {
         match self.scheme {
             Scheme::Tower => tower::answer_held(record),
@@ -73,7 +73,8 @@ impl Target {
         }
     }
 
-    /// What its document answers where the lock is stale, after this long without a heartbeat.
+    /// The JSON answer of the protocol's document where the lock is stale, `age` after its last heartbeat; `None`: it
+    /// has none.
     pub fn answer_stale(&self, record: &Record, age: Duration) -> Option<Value> {
         match self.scheme {
             Scheme::Tower => tower::answer_stale(record, age),
@@ -81,7 +82,7 @@ impl Target {
         }
     }
 
-    /// For how long its holder has said nothing; `None`: it sends no heartbeats.
+    /// Time since the last heartbeat of the lock's holder; `None`: it sends no heartbeats.
     pub fn silence(&self, look: &Look) -> Option<Duration> {
         match self.scheme {
             Scheme::Tower => tower::silence(look),

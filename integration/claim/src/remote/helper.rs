@@ -96,7 +96,7 @@ fn look_first(lookup: &Lookup) {
     say_so();
 }
 
-/// What is wrong with any of it is said by the command, which looks again.
+/// Looks at a path and ignores errors: the command looks again, and reports them.
 fn look_at(path: &Path) {
     if fs::metadata(path).is_ok_and(|meta| meta.is_dir()) {
         return look_in(path);
@@ -119,7 +119,7 @@ fn look_in(dir: &Path) {
     }
 }
 
-/// Of a regular file alone: what waits at a FIFO is not to be woken.
+/// Reads a byte of a regular file alone: a process that waits at a FIFO is not to be woken.
 fn read_a_byte(path: &Path) {
     if !fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {
         return;

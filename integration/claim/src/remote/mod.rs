@@ -35,7 +35,7 @@ use crate::error::{Code, Error};
 use crate::wait::Wait;
 use helper::Helper;
 
-/// What databases are called.
+/// The name of a database's directory.
 pub const BEADS: &str = ".beads";
 
 /// How many helpers look at the same time.
@@ -78,7 +78,7 @@ impl Patience {
     }
 }
 
-/// What a helper looks at: an absolute path.
+/// The place that a helper looks at, as an absolute path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lookup {
     /// This path, and the directory that a redirect in it leads to.
@@ -95,7 +95,8 @@ impl Lookup {
     }
 }
 
-/// Of a directory that may be a database: by its own path, by the database that may be in it, or by a redirect.
+/// The look that is needed before `at`, or a database in it, is touched; `None`: no file system there may hang, and
+/// there is no redirect.
 pub fn of_directory(at: &Path, mounts: &Mounts) -> Option<Lookup> {
     let may_hang = mounts.on_the_way(&at.join(BEADS)).is_some()
         // What a redirect says is read by the helper.
@@ -111,17 +112,17 @@ pub struct Remote(Option<Arc<Guard>>);
 struct Guard {
     helpers: Helpers,
     patience: Patience,
-    /// What the command touches beside its targets, as it was named.
+    /// The paths that the command touches beside its targets, as they were named.
     besides: Vec<PathBuf>,
-    /// What these paths are relative to.
+    /// The directory in which relative paths of `besides` begin.
     cwd: PathBuf,
     mounts: OnceLock<Mounts>,
-    /// What did not answer.
+    /// The mount points of the file systems that did not answer.
     silent: Mutex<Vec<PathBuf>>,
 }
 
 impl Remote {
-    /// For a command in the directory `cwd`. `besides` is what it reads or writes beside its targets.
+    /// The guard of a command in the directory `cwd`. `besides` are paths that it reads or writes beside its targets.
     pub fn of(helpers: Helpers, patience: Patience, besides: Vec<PathBuf>, cwd: PathBuf) -> Self {
         let (mounts, silent) = (OnceLock::new(), Mutex::default());
         Self(Some(Arc::new(Guard {
@@ -176,7 +177,8 @@ impl Remote {
         guard.ask(mounts, lookup, LOOK, code)
     }
 
-    /// As [`Remote::answers_at`], where a redirect in `dir`, which was searched already, is to be followed.
+    /// Same as [`Remote::answers_at`], for a redirect in `dir`, which was searched already. Without a redirect there is
+    /// nothing to ask.
     pub fn answers_where_led(&self, dir: &Path) -> Result<(), Error> {
         let leads_on = self.guard().is_some() && fs::symlink_metadata(dir.join(REDIRECT)).is_ok();
         if leads_on {
@@ -231,7 +233,7 @@ impl Remote {
         closed
     }
 
-    /// Nothing that lies at `path` was found silent.
+    /// Whether `path` may be touched: its file system was not found silent.
     pub fn may_touch(&self, path: &Path) -> bool {
         let Some((guard, mounts)) = self.guard() else {
             return true;

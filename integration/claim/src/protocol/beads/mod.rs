@@ -107,14 +107,14 @@ fn is_plain(path: &Path) -> bool {
         .is_ok_and(|parsed| parsed.scheme == Scheme::Beads && parsed.rest == path)
 }
 
-/// What becomes of a directory that does not look like a database.
+/// How a directory is treated that does not look like a database.
 #[derive(Debug, Clone, Copy)]
 pub enum Acceptance<'a> {
-    /// It is taken for one, and nothing is said.
+    /// The directory is accepted as a database, without a warning.
     Any,
-    /// A claim or a cycle refuses it, unless an option insists.
+    /// A claim or a cycle refuses the directory, unless an option insists.
     ToClaim(Directories, Suggest),
-    /// A look warns of it, and answers.
+    /// A look warns of the directory, and answers.
     ToLookAt(&'a dyn Observer),
 }
 

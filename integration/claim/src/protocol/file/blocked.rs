@@ -2,7 +2,7 @@
 //! those that wait so; a caller that polls may never see the lock free.
 //!
 //! A thread that waits in the kernel cannot be called back. When nobody waits for its lock any more, it lets go.
-//! Until then it is kept for the next who asks for the same: a process that tries for ever has one such thread.
+//! Until then it is kept for the next caller that asks for the same: a process that tries for ever has one such thread.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::event::{bell, failed_to};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitTarget {
     Lock(Mode),
-    /// The turn on this one.
+    /// The turn on the lock file with this inode.
     Turn(Inode),
 }
 
@@ -53,7 +53,7 @@ struct SlotState {
 pub struct Blocked(Arc<Slot>);
 
 impl Blocked {
-    /// Begins, or goes on with one that has been waiting for this all along; the lock file is `inode` now.
+    /// Starts a thread that waits, or takes over one that already waits for the same; the lock file is `inode` now.
     pub fn on(target: &FileTarget, what: WaitTarget, inode: Inode) -> Result<Self, Error> {
         let is_it = |slot: &Arc<Slot>| {
             slot.what == what && slot.target.lock() == target.lock() && slot.state().inode == inode
@@ -100,7 +100,7 @@ impl Blocked {
         self.0.bell.as_fd()
     }
 
-    /// What it got, or why not; `None`: it is still waiting.
+    /// The lock or the turn that the thread has obtained, or its error; `None`: it still waits, or was asked before.
     pub fn got(&self) -> Option<Result<Got, Error>> {
         self.0.state().got.take()
     }
@@ -146,7 +146,7 @@ impl Slot {
         }
     }
 
-    /// False: nobody is there any more, and it has ended.
+    /// Notes the inode, and returns whether anybody waits for the thread. False: the thread is to end.
     fn goes_on_with(&self, inode: Inode) -> bool {
         let mut state = self.state();
         state.inode = inode;

@@ -238,7 +238,7 @@ impl KernelLock for FileLock {
     }
 }
 
-/// Says once how far an flock reaches there.
+/// Warns the observer of a network file system, on which an flock may reach this machine or this mount only.
 pub fn note(target: &FileTarget, observer: &dyn Observer) {
     if let Some(name) = shared_file_system(target.dir()) {
         observer.notice(&Notice::SharedFs {
@@ -260,12 +260,12 @@ pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
     }
 }
 
-/// What the audit trail has in place of a record: the claim's `id`, and how `lock` is locked.
+/// The JSON of `lock` in the audit trail, in place of a record: the claim's `id`, and the mode.
 pub fn record(lock: &FileLock, id: &str) -> Value {
     record_of(id, lock.mode())
 }
 
-/// What the audit trail has in place of a record.
+/// The JSON of a lock in the audit trail, in place of a record: the claim's `id`, and the mode.
 pub fn record_of(id: &str, mode: Mode) -> Value {
     json!({ "id": id, "mode": mode.as_str() })
 }

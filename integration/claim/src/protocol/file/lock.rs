@@ -39,29 +39,30 @@ pub struct FileLock {
 
 #[derive(Debug)]
 enum Held {
-    /// By this process. Its number is given up first: the next thread of this process finds it free, or waits.
+    /// Held by this process. Its number is given up first: the next thread of this process finds it free, or waits.
     Here(
         #[expect(dead_code, reason = "its end counts")] Registered,
         Flocked,
     ),
-    /// By the hold that this runs in.
+    /// Held by the `hold` that this process runs in.
     There(LockId),
 }
 
 impl FileLock {
-    /// On the file at `path`, which need not be there. Which file that is, is found out here and once: a symbolic link
-    /// that leads elsewhere later, or another working directory, changes nothing for a [`Locking`] that was made
+    /// A lock to be taken on the file at `path`, which need not be there. The file is found here and once: a symbolic
+    /// link that leads elsewhere later, or another working directory, changes nothing for a [`Locking`] that was made
     /// before.
     pub fn on(path: impl AsRef<Path>) -> Locking {
         Locking::of(path.as_ref())
     }
 
-    /// [`FileLock::on`] with nothing else said. Fails as [`Locking::acquire`].
+    /// Takes the lock of the file at `path` for this process alone, as [`FileLock::on`] with its defaults. Fails as
+    /// [`Locking::acquire`].
     pub fn exclusive(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::on(path).acquire()
     }
 
-    /// The same together with others who share it. Fails as [`Locking::acquire`].
+    /// Takes the lock of the file at `path` together with others that share it. Fails as [`Locking::acquire`].
     pub fn shared(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::on(path).shared().acquire()
     }
@@ -89,7 +90,7 @@ impl FileLock {
         }
     }
 
-    /// It is the lock of the hold that this runs in.
+    /// Whether the lock belongs to the `hold` that this process runs in.
     pub fn is_nested(&self) -> bool {
         matches!(self.held, Held::There(_))
     }
@@ -115,7 +116,7 @@ impl FileLock {
         }
     }
 
-    /// How it was lost, if it was.
+    /// How the lock was lost; `None`: it still keeps others out. Takes 100 ms when it does not.
     pub fn loss(&self) -> Option<Loss> {
         loss::now(self)
     }
@@ -200,7 +201,7 @@ impl FileLock {
         })
     }
 
-    /// Leaves it to the process that shares the open file.
+    /// Leaves the lock to the process that shares the open file.
     pub fn leave(self) {
         if let Held::Here(_, flocked) = self.held {
             flocked.leave();
@@ -215,7 +216,7 @@ impl FileLock {
         }
     }
 
-    /// Which file is meant.
+    /// The file that is locked, and its lock file.
     pub fn target(&self) -> &FileTarget {
         &self.target
     }
@@ -365,7 +366,7 @@ impl Locking {
         self
     }
 
-    /// Together with others who share it; for readers.
+    /// Takes the lock together with others that share it; for readers.
     pub fn shared(mut self) -> Self {
         self.mode = Mode::Shared;
         self

@@ -100,7 +100,7 @@ impl FileTarget {
         Self::of_paths(file, target.typed.clone())
     }
 
-    /// The same as a target of any protocol.
+    /// This file as a [`Target`], which every protocol has.
     pub fn to_target(&self) -> Target {
         let name = self.lock().file_name().unwrap_or_default();
         // Its lock file has no record, and is never read as one.

@@ -16,7 +16,7 @@ use super::target::{FileTarget, no_directory};
 use crate::error::{Code, Error};
 use crate::words::{Part, to_type};
 
-/// How often an open is tried again that somebody's lease on the file refuses, or that others come in between of.
+/// How often an open is tried: a lease on the file may refuse it, and another process may make the file first.
 const TRIES: usize = 200;
 
 /// How many bytes a name may have on the file systems of Linux.
@@ -41,7 +41,7 @@ impl LockFile {
             .and_then(|found| found.ok_or_else(|| failed(target, &Errno::ENOENT.into())))
     }
 
-    /// The same where it is there; `None`: it is not.
+    /// Opens the lock file, and does not make it; `None`: it does not exist. Fails where it cannot be opened.
     pub fn find(target: &FileTarget) -> Result<Option<Self>, Error> {
         Self::open_or(target, false)
     }
@@ -93,7 +93,7 @@ impl LockFile {
         Err(failed(target, &Errno::EAGAIN.into()))
     }
 
-    /// One that came open from another process, and is not to be written.
+    /// The lock file that another process has handed over open; `None`: it cannot be looked at. Not for writing.
     pub fn of(file: File) -> Option<Self> {
         let stat = fstat(&file).ok()?;
         Some(Self {
@@ -108,17 +108,17 @@ impl LockFile {
         self.inode
     }
 
-    /// It could be opened for writing, which is never done.
+    /// Whether the lock file is open for writing. It is never written.
     pub fn is_writable(&self) -> bool {
         self.is_writable
     }
 
-    /// It is the file that has the lock file's name now.
+    /// Whether this is the file that has the lock file's name now.
     pub fn is_named_by(&self, target: &FileTarget) -> bool {
         named_inode(target) == Some(self.inode)
     }
 
-    /// Takes the flock; it is let go with the answer. The inner `Err` gives the file back: the flock is busy.
+    /// Takes the flock; dropping the answer lets it go. The inner `Err` gives the file back: the flock is busy.
     pub(crate) fn flock(self, mode: Mode, patience: Patience) -> io::Result<Result<Flocked, Self>> {
         let how = match (mode, patience) {
             (Mode::Exclusive, Patience::Try) => Flock::Try,

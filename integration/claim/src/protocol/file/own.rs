@@ -1,5 +1,5 @@
-//! What a process remembers of itself. A fork has a copy of that, and nothing that it stands for: neither the locks nor
-//! the threads. So it begins with nothing.
+//! Values that belong to one process. A fork has a copy of them, but neither the locks nor the threads that they stand
+//! for. So a fork begins with empty ones.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use beadlock_base::sys::process_id;
 
 use super::open::Inode;
 
-/// Something of this process, empty at first and in each fork.
+/// A value of this process: empty at first, and empty again in each fork.
 #[derive(Debug)]
 pub struct Own<T>(Mutex<(u32, T)>);
 
@@ -16,7 +16,7 @@ impl<T: Default> Own<T> {
         Self(Mutex::new((0, empty)))
     }
 
-    /// What `work` makes of it; nobody else works on it meanwhile.
+    /// Runs `work` on this process's value, and returns its result. Other threads wait meanwhile.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         // Nobody panics with it; and what is there counts, should somebody.
         let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -28,7 +28,7 @@ impl<T: Default> Own<T> {
     }
 }
 
-/// A few at a time, and what was taken last is mostly the first to go.
+/// The lock files that this process has. They are few, and the one that was taken last mostly goes first.
 static TAKEN: Own<Vec<Inode>> = Own::new(Vec::new());
 
 /// A lock file that this process has, until this is dropped. It must stay open meanwhile: that keeps its number taken.
@@ -36,7 +36,7 @@ static TAKEN: Own<Vec<Inode>> = Own::new(Vec::new());
 pub struct Registered(Inode);
 
 impl Registered {
-    /// `None`: another has it.
+    /// Registers the lock file; `None`: this process has it already.
     pub fn enter(inode: Inode) -> Option<Self> {
         TAKEN.with(|taken| {
             let is_new = !taken.contains(&inode);

@@ -109,7 +109,7 @@ fn for_itself(target: &FileTarget, pid: i32, words: &str) -> Error {
     Error::new(Code::LockFailed, format!("{} {words}", target.shown())).detailed(detail)
 }
 
-/// The same for the holder of the flock at that moment: that takes a look at every process.
+/// Shows the processes that hold the file's flock at that moment, which takes a look at every process.
 pub struct Holders<'t>(pub &'t FileTarget);
 
 impl fmt::Display for Holders<'_> {

@@ -79,7 +79,7 @@ impl FileTarget {
         &self.0.named
     }
 
-    /// The same with the links in its directory's path resolved, so that it is named in one way alone.
+    /// This file with the links in its directory's path resolved, so that it has one name alone.
     pub fn canonical(self) -> Result<Self, Error> {
         let file = self.file();
         let (Some(dir), Some(name)) = (file.parent(), file.file_name()) else {
@@ -106,12 +106,12 @@ impl FileTarget {
         self.file().parent().unwrap_or(Path::new("/"))
     }
 
-    /// As it was named, for lines: `todo.json`.
+    /// The file as it was named, for messages: `todo.json`.
     pub fn shown(&self) -> String {
         escaped_path(self.named())
     }
 
-    /// The same with its scheme: `file:todo.json`.
+    /// The file as it was named, with its scheme: `file:todo.json`.
     pub fn given(&self) -> String {
         format!("file:{}", self.shown())
     }

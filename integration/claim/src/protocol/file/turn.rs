@@ -11,7 +11,7 @@ use super::target::FileTarget;
 use crate::error::{Code, Error};
 use crate::loss::Loss;
 
-/// It is this one's turn to work on the file, until this is dropped.
+/// The turn to work on a file, until this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it gives the turn to the next at once"]
 pub struct Turn<'l> {
@@ -28,8 +28,8 @@ pub struct InTurn {
 }
 
 impl InTurn {
-    /// Locks them, for which the file must be open for writing; the file comes back when they are. Fails with what the
-    /// system said.
+    /// Locks the bytes of a lock file, which must be open for writing. The inner `Err` gives the file back: the bytes
+    /// are locked already. Fails with the error of the system.
     pub fn take(file: LockFile, patience: Patience) -> io::Result<Result<Self, LockFile>> {
         let how = match patience {
             Patience::Try => Flock::Try,

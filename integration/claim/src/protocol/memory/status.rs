@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::error::{Code, Error};
 use crate::{environment::Environment, nested, target::Target};
 
-/// The document's status object. Serialized it has its keys in its order.
+/// The document's status object. Serialized, it has the document's keys in the document's order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Status {
@@ -19,23 +19,23 @@ pub enum Status {
         /// False.
         locked: bool,
     },
-    /// There is one.
+    /// There is a lock.
     Locked {
         /// True.
         locked: bool,
-        /// What it says, as it was read.
+        /// The record of the lock, as it was read.
         holder: Box<Record>,
-        /// It goes when somebody else comes.
+        /// Whether there is evidence that the lock is stale: the next claim may remove it then.
         is_stale: bool,
-        /// Why, in the document's words.
+        /// Why the lock is stale, in the document's words; `None`: it is not.
         stale_reason: Option<String>,
-        /// It is this process's own, or of the claim that this runs under.
+        /// Whether the lock belongs to this process, or to the claim that this process runs under.
         we_hold_it: bool,
     },
 }
 
 impl Status {
-    /// Of a look by these limits.
+    /// The status that a look shows; the lock is stale beyond `limits`.
     pub fn of(look: &Look, limits: &Limits, we_hold_it: bool) -> Self {
         match (
             look.record.as_ref().and_then(|record| record.as_memory()),

@@ -1,4 +1,4 @@
-//! What protocols share whose locks name a process: a lock that is valid for as long as its process lives.
+//! Code of the protocols whose locks name a process: a lock is valid for as long as its process lives.
 
 use beadlock_core::Verdict;
 use beadlock_core::dialect::beads;

@@ -157,7 +157,7 @@ impl DocumentEvents for TowerAudit<'_> {
     }
 }
 
-/// What the trail says of a lock that was taken away: seven of its fields (7.2).
+/// The JSON of a lock that was taken away: seven fields of its record (7.2).
 fn previous_lock(record: &Record) -> Value {
     json!({
         "request_id": cut(&record.request_id),
@@ -189,7 +189,7 @@ mod tests {
         Record::parse(json.as_bytes(), "a-b").unwrap()
     }
 
-    /// What was not written down, in the words of each notice.
+    /// An observer that collects the words of each notice about a line that was not written.
     #[derive(Debug, Default)]
     struct NotAudited(RefCell<Vec<String>>);
 

@@ -23,7 +23,7 @@ pub fn of(environment: &Environment) -> PathBuf {
     fs::canonicalize(&absolute).unwrap_or(absolute)
 }
 
-/// The same by its letters alone: nothing is looked at.
+/// The lock directory by its letters alone: absolute, with its links, and without a look at the file system.
 pub fn unresolved(environment: &Environment) -> PathBuf {
     match environment.get(LOCK_DIR) {
         Some(dir) => environment.of_database().cwd.join(dir),
@@ -31,14 +31,14 @@ pub fn unresolved(environment: &Environment) -> PathBuf {
     }
 }
 
-/// Where the locks lie that nobody has named a directory for: for root the document's, else a directory of the user's.
+/// The lock directory where nobody has named one: for root the document's, else a directory of the user's.
 pub fn default(environment: &Environment) -> PathBuf {
     let is_root = nix::unistd::geteuid().is_root();
     let of_user = (!is_root).then(|| of_user(environment)).flatten();
     of_user.unwrap_or_else(|| DEFAULT_DIR.into())
 }
 
-/// Where the XDG specification has what a user's programs keep. `None`: the user has no home.
+/// The user's lock directory, in the place for state by the XDG specification. `None`: the user has no home.
 fn of_user(environment: &Environment) -> Option<PathBuf> {
     let absolute = |name| {
         environment
@@ -51,13 +51,13 @@ fn of_user(environment: &Environment) -> Option<PathBuf> {
     Some(state.join("tower-fleet/locks"))
 }
 
-/// The document's directory, also where that is a link.
+/// Whether `dir` is the document's directory, also where that is a link.
 pub fn is_the_documents(dir: &Path) -> bool {
     dir == Path::new(DEFAULT_DIR)
         || fs::canonicalize(DEFAULT_DIR).is_ok_and(|documents| documents == dir)
 }
 
-/// What is to be known of a lock directory before its locks are trusted; nothing where there is none.
+/// Warnings about a lock directory, to be read before its locks are trusted; none where there is no directory.
 pub fn warnings(dir: &Path) -> Vec<DirWarning> {
     let Ok(meta) = fs::metadata(dir) else {
         return Vec::new();
@@ -96,7 +96,7 @@ pub fn is_root_of_names(root: &OsStr) -> bool {
     root == Scheme::Tower.prefix()
 }
 
-/// Its locks by name, and how many directories that took: none when it is not there.
+/// The locks in the lock directory by name, and how many directories were read: none when it is not there.
 pub fn of_names(
     environment: &Environment,
     observer: &dyn Observer,
