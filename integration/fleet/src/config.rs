@@ -1,4 +1,4 @@
-//! Where the fleet's etcd is (docs/fleet.md): `/etc/beadlock/fleet.toml`, else `fleet.toml` in the user's
+//! Configuration of the fleet's etcd (docs/fleet.md): `/etc/beadlock/fleet.toml`, else `fleet.toml` in the user's
 //! configuration. Never from a repository or a database directory, and no proxy of the environment is used.
 
 use std::ffi::OsStr;
@@ -19,16 +19,16 @@ const LIMIT: u64 = 4 * 1024 * 1024;
 /// Where the configuration file may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// Where a variable names one: then nowhere else.
+    /// The file that `BEADLOCK_FLEET_CONFIG` names: then no other is read.
     pub named: Option<PathBuf>,
-    /// For the whole machine.
+    /// The file for the whole machine.
     pub system: PathBuf,
-    /// For this user.
+    /// The file of this user; `None`: the user's configuration directory is not known.
     pub user: Option<PathBuf>,
 }
 
 impl Places {
-    /// By the values of `BEADLOCK_FLEET_CONFIG`, `XDG_CONFIG_HOME` and `HOME`, and the working directory.
+    /// The places by the values of `BEADLOCK_FLEET_CONFIG`, `XDG_CONFIG_HOME` and `HOME`, and the working directory.
     pub fn of(
         named: Option<&OsStr>,
         config_home: Option<&OsStr>,
@@ -57,7 +57,7 @@ impl Places {
         }
     }
 
-    /// Where a new one is to be written by root, and by anybody else.
+    /// The place for a new configuration file that root writes, or another user.
     pub fn to_write(&self, is_root: bool) -> &Path {
         let user = self.user.as_ref().filter(|_| !is_root);
         self.named.as_ref().or(user).unwrap_or(&self.system)
@@ -114,7 +114,7 @@ impl Config {
         ))
     }
 
-    /// The configuration that a file at `path` with this text is. Relative paths begin in its directory.
+    /// The configuration of a file at `path` that contains `text`. Relative paths begin in its directory.
     ///
     /// # Errors
     /// [`Kind::Config`].
@@ -146,10 +146,11 @@ impl Config {
         })
     }
 
-    /// Of a url alone: no user, and the roots of the system.
+    /// The configuration of a url alone: no user, and the root certificates of the system. `source` is the file that it
+    /// is from.
     ///
     /// # Errors
-    /// What is wrong with the url.
+    /// A sentence that says what is wrong with the url.
     pub fn of_url(url: &str, source: &Path) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
@@ -196,7 +197,7 @@ impl Config {
         })
     }
 
-    /// The file that it is from.
+    /// The file that the configuration is from.
     pub fn source(&self) -> &Path {
         &self.source
     }
@@ -207,7 +208,7 @@ impl Config {
         format!("{scheme}://{}{}", self.nodes.join(","), self.prefix)
     }
 
-    /// What a file that says the same holds.
+    /// The text of a configuration file with this url: without user and `ca`.
     pub fn text(&self) -> String {
         format!("url = \"{}\"\n", self.url())
     }
@@ -229,7 +230,7 @@ impl Config {
         self.login.as_ref()
     }
 
-    /// The text of the roots: `ca`, else the system's bundle.
+    /// The text of the root certificates: the file `ca`, else the system's bundle.
     pub(crate) fn roots(&self) -> Result<Vec<u8>, Error> {
         /// Where systems have their bundle.
         const BUNDLES: [&str; 3] = [

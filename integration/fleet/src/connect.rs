@@ -1,4 +1,4 @@
-//! The first look: which fleet there is.
+//! The first look at etcd: which fleet there is.
 
 use crate::etcd::{Client, Op, Txn};
 use crate::keys::Keys;
@@ -33,10 +33,10 @@ pub(crate) fn fleet(client: &Client) -> Result<Known, Error> {
     Ok(known)
 }
 
-/// The same, of the fleet that the mark names.
+/// Reads `fleet`, which must be the fleet that the mark names.
 ///
 /// # Errors
-/// [`Kind::OtherFleet`] besides.
+/// [`Kind::OtherFleet`], and those of `fleet`.
 pub(crate) fn fleet_of(client: &Client, mark: &Mark) -> Result<Known, Error> {
     let known = fleet(client)?;
     if known.value.nonce != mark.fleet {

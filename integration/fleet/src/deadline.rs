@@ -23,7 +23,7 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Those of a renewal that was sent at `renewed`.
+    /// The deadlines after a renewal that was sent at `renewed`.
     pub fn of(renewed: Duration) -> Self {
         Self {
             renewed,

@@ -4,7 +4,7 @@ use std::{fmt, io, path::Path};
 
 use beadlock_base::{error::system_words, escape::escaped_path};
 
-/// What kind of failure it is: the exit code and the word of the contract follow from it.
+/// Kind of a failure: the exit code and the word of the contract follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// No node has answered. The same may succeed later.
@@ -38,7 +38,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The same call may succeed later.
+    /// Whether the same call may succeed later.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Unreachable | Self::New)
     }
@@ -49,7 +49,7 @@ impl Kind {
 pub struct Error {
     kind: Kind,
     message: String,
-    /// What each node did, where none has answered.
+    /// The failure of each node, where none has answered; `None`: another kind of error.
     nodes: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl Error {
         }
     }
 
-    /// No node of the etcd at `url` has answered: what each did.
+    /// The error of an etcd at `url` of which no node has answered; `nodes` says what each did.
     pub(crate) fn unreachable(url: &str, nodes: String) -> Self {
         let message = format!("no node of {url} answers: {nodes}");
         Self {
@@ -71,7 +71,7 @@ impl Error {
         }
     }
 
-    /// What each node did, where none has answered; else the message.
+    /// The failure of each node, where none has answered; else the message.
     pub(crate) fn nodes(&self) -> &str {
         self.nodes.as_ref().unwrap_or(&self.message)
     }
@@ -93,7 +93,7 @@ impl Error {
         )
     }
 
-    /// What kind it is.
+    /// The kind of the failure, from which the exit code follows.
     pub fn kind(&self) -> Kind {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! Where things are below the prefix (docs/fleet.md).
+//! The keys of etcd below the fleet's prefix (docs/fleet.md).
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::Name;
 pub struct Lease(pub(crate) i64);
 
 impl Lease {
-    /// A new one. Without a random source of the system there is none.
+    /// A new random lease. An error where the system has no random numbers.
     pub(crate) fn random() -> std::io::Result<Self> {
         let mut bytes = [0; 8];
         loop {
@@ -26,7 +26,7 @@ impl Lease {
         }
     }
 
-    /// As it is shown: 16 hex digits.
+    /// Reads a lease as it is shown, in 16 hex digits; `None`: the text is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let is_hex = text.len() == 16
             && text
@@ -131,12 +131,12 @@ impl Keys {
         self.at(format_args!("agents/{}/{lease}", name.in_key()))
     }
 
-    /// What a key says below `folder`, one of the above that end with a slash.
+    /// The part of a key behind `folder`, one of the above that end with a slash; `None`: the key is not below it.
     pub(crate) fn rest<'k>(folder: &str, key: &'k [u8]) -> Option<&'k str> {
         std::str::from_utf8(key).ok()?.strip_prefix(folder)
     }
 
-    /// The name and the last part of a key of two parts below `folder`.
+    /// The name and the last part of a key of two parts below `folder`; `None`: the key is not of that form.
     pub(crate) fn pair<'k>(folder: &str, key: &'k [u8]) -> Option<(Name, &'k str)> {
         let (name, last) = Self::rest(folder, key)?.split_once('/')?;
         Some((Name::of_key(name)?, last))

@@ -17,19 +17,19 @@ pub const MARK: &str = ".exclusive-fleet";
 /// The largest mark that is read.
 const LIMIT: u64 = 4096;
 
-/// What a mark says.
+/// The content of a mark: which fleet a clone has joined, and its names there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// The nonce of the fleet.
     pub fleet: String,
-    /// The database's name in it.
+    /// The name of the database in the fleet.
     pub name: Name,
     /// The random name of this clone.
     pub clone: String,
 }
 
 impl Mark {
-    /// Of a clone that joins now.
+    /// The mark of a clone that joins now, with a new random name.
     pub fn of_new_clone(fleet: &str, name: &Name) -> Self {
         Self {
             fleet: fleet.to_owned(),
@@ -114,7 +114,7 @@ pub fn replace(dir: &Path, mark: &Mark) -> Result<(), Error> {
         .map_err(|error| Error::io("write", &path, &error))
 }
 
-/// Writes a draft, gives it its name, and takes away what is left of it.
+/// Writes a draft, has `name_it` give it its name, and removes the draft's own name.
 #[expect(clippy::disallowed_methods, reason = "the draft is this module's own")]
 fn drafted(
     dir: &Path,

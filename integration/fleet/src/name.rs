@@ -1,4 +1,4 @@
-//! What a database is called in its fleet.
+//! Names of databases in a fleet: what they look like, and how keys contain them.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl Name {
         ))
     }
 
-    /// The name.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -43,7 +43,7 @@ impl Name {
         self.0.replace('/', ":")
     }
 
-    /// The name whose part of a key this is.
+    /// The name that is written as this part of a key; `None`: no name is written so.
     pub(crate) fn of_key(part: &str) -> Option<Self> {
         (!part.contains('/'))
             .then(|| Self::parse(&part.replace(':', "/")).ok())

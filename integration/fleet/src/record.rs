@@ -16,7 +16,7 @@ pub const TOKENS_END: u64 = 1 << 53;
 pub struct Who {
     /// The host's name.
     pub host: String,
-    /// The process.
+    /// The PID of the process.
     pub pid: u32,
     /// The version of its beadlock.
     pub version: String,
@@ -39,7 +39,7 @@ impl Who {
 /// The value of `fleet`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetValue {
-    /// The name of this fleet alone: a fleet that is made anew has another.
+    /// The random name of this fleet: a fleet that is made anew has another.
     pub nonce: String,
     /// A fencing token is this and the revision that made the claim.
     pub base: u64,
@@ -50,7 +50,7 @@ pub struct FleetValue {
 /// The value of `sessions/L`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionValue {
-    /// Of this session alone.
+    /// The random name of this session, which no other session has.
     pub nonce: String,
     /// Whose session it is.
     #[serde(flatten)]
@@ -64,7 +64,7 @@ pub struct SessionValue {
 pub struct BrokenValue {
     /// The user that wants the session to end, by name.
     pub by: String,
-    /// The host from which.
+    /// The host on which that user has asked for it.
     pub host: String,
     /// Why, in the words of that user.
     pub why: String,
@@ -78,7 +78,7 @@ pub struct BrokenValue {
 pub enum Phase {
     /// Agents may still be in their cycles.
     Draining,
-    /// It is held: its command may run.
+    /// The claim is held: its command may run.
     Held,
 }
 
@@ -95,7 +95,7 @@ pub struct ClaimValue {
     pub pid: u32,
     /// Since when, by the clock of that host.
     pub started_at: StartedAt,
-    /// How far it is.
+    /// How far the claim is.
     pub phase: Phase,
 }
 
@@ -112,12 +112,12 @@ pub struct MemberValue {
     pub since: StartedAt,
 }
 
-/// The bytes that are put.
+/// A value as JSON, in the bytes that are put.
 pub(crate) fn written(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-/// What a key holds. `Err`: what is wrong with it, in words.
+/// The value of a key, read from its JSON. `Err`: what is wrong with it, in words.
 pub(crate) fn read<V: DeserializeOwned>(bytes: &[u8]) -> Result<V, String> {
     if bytes.len() > LIMIT {
         return Err(format!(
@@ -130,13 +130,13 @@ pub(crate) fn read<V: DeserializeOwned>(bytes: &[u8]) -> Result<V, String> {
 }
 
 impl FleetValue {
-    /// The fencing token of the claim that the revision `created` made; `None` where it would be no such number.
+    /// The fencing token of the claim that the revision `created` made; `None`: the number would not be below 2^53.
     pub fn token(&self, created: i64) -> Option<u64> {
         let token = self.base.checked_add(u64::try_from(created).ok()?)?;
         (token < TOKENS_END).then_some(token)
     }
 
-    /// This version may take part.
+    /// Whether a beadlock of this version may take part.
     pub(crate) fn admits(&self, version: &str) -> bool {
         let parts = |text: &str| -> Option<[u64; 3]> {
             let mut parts = text

@@ -1,5 +1,4 @@
-//! A session: a lease that is renewed, and what is known of it (docs/fleet.md). One for each claim, one for each
-//! agent.
+//! A session: a lease that is renewed, and how it stands (docs/fleet.md). One for each claim, one for each agent.
 //!
 //! A renewal counts when the keep-alive was answered *and* a read after it, from the same node, found the session,
 //! unbroken, not older than the last right, in the fleet as it is known. It counts from when the keep-alive was sent.
@@ -27,11 +26,11 @@ use expected::{Expected, found};
 /// How a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// What runs under it may run on until its deadlines.
+    /// The session stands: work under it may run on until its deadlines.
     Live,
-    /// Somebody wants it to end.
+    /// Somebody wants the session to end.
     Broken(BrokenValue),
-    /// It has ended.
+    /// The session is over, for it was lost in this way.
     Over(Loss),
 }
 
@@ -45,7 +44,7 @@ pub enum Loss {
     },
     /// etcd does not know the session any more: others may be in.
     Gone {
-        /// What was found.
+        /// The words for what etcd has, or does not have, of the session.
         why: String,
     },
     /// The fleet is gone, or is another one.
@@ -53,7 +52,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Work has to be killed at once: others may be in already.
+    /// Whether work has to be killed at once: others may be in already.
     pub fn kills_at_once(&self) -> bool {
         !matches!(self, Self::Silent { .. })
     }
@@ -91,7 +90,7 @@ struct Inner {
     scope: Scope,
     state: Mutex<State>,
     wake: Bell,
-    /// Called when anything of it may have changed.
+    /// The function that is called when anything of the session may have changed.
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -211,18 +210,18 @@ impl Session {
         self.0.now().claims.clone()
     }
 
-    /// A right was put at this revision.
+    /// Notes that a right was put at this revision.
     pub(crate) fn has_right_of(&self, revision: i64) {
         let mut state = self.0.now();
         state.expected.least = state.expected.least.max(revision);
     }
 
-    /// The claim of [`Scope::One`] is this session's, and was made by this revision.
+    /// Notes that the claim of [`Scope::One`] is this session's, and was made by this revision.
     pub(crate) fn has_claim(&self, created: i64) {
         self.0.now().expected.claim = Some(created);
     }
 
-    /// That claim is held, and stays so.
+    /// Notes that the session's claim is held, and stays so.
     pub(crate) fn claim_is_held(&self) {
         self.0.now().expected.is_held = true;
     }
@@ -244,7 +243,7 @@ impl Session {
         }
     }
 
-    /// Ends it: all its keys go in one revision. Only when all work under it has ended.
+    /// Ends the session: all its keys go in one revision. Only when all work under it has ended.
     pub(crate) fn end(&self) -> Result<(), Failure> {
         self.stop();
         let begun = facts::boottime();
@@ -331,7 +330,8 @@ impl Inner {
         }
     }
 
-    /// One try at each node, from the one that answered last. True: it counted, or there is nothing left to renew.
+    /// Tries a renewal at each node, from the one that answered last. True: it counted, or there is nothing left to
+    /// renew.
     fn renew(&self) -> bool {
         let expected = self.now().expected;
         let mut is_unknown = false;
@@ -374,8 +374,8 @@ impl Inner {
         Ok(self.known.look_answer(&self.nonce, answer))
     }
 
-    /// What a look says of the session, of which this was expected when the look was sent. `renewal`: when the
-    /// keep-alive was sent that etcd answered. True: the renewal counted, or none will.
+    /// Judges the session by a look; `expected` is from when the look was sent. `renewal`: when the keep-alive was sent
+    /// that etcd answered. False: the renewal does not count. True: it counts, none was sent, or the session is over.
     fn judge(
         &self,
         seen: &SessionLook,
@@ -413,7 +413,7 @@ impl Inner {
     }
 }
 
-/// After every node has failed: a little, and each process its own.
+/// The pause after every node has failed: short, and different in each process.
 fn pause() -> Duration {
     Duration::from_millis(150 + u64::from(random_byte()))
 }

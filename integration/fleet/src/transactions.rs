@@ -28,9 +28,9 @@ pub(crate) struct Known {
 /// A claim as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenClaim {
-    /// The database.
+    /// The name of the database in the fleet.
     pub name: Name,
-    /// What its holder says.
+    /// The claim's value: its holder, since when, and how far it is.
     pub value: ClaimValue,
     /// The revision that made it, which names it.
     pub created: i64,
@@ -38,7 +38,7 @@ pub struct SeenClaim {
     pub session: Lease,
 }
 
-/// Which claim it is. The revision alone names one until a store is restored, which counts from an earlier one.
+/// Identity of a claim. The revision alone names one until a store is restored, which counts from an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClaimId {
     pub(crate) created: i64,
@@ -71,7 +71,7 @@ impl SeenClaim {
         }
     }
 
-    /// All below `claims/`.
+    /// The claims below `claims/`, by name.
     pub(crate) fn all(keys: &Keys, found: &[KeyValue]) -> BTreeMap<Name, Self> {
         let folder = keys.claims();
         let read = |found: &KeyValue| {
@@ -109,7 +109,7 @@ pub(crate) enum Hindrance {
     Passed,
 }
 
-/// What explains why a transaction of a session did not happen.
+/// The keys that explain why a transaction of a session did not happen.
 struct Explanation {
     keys: [String; 6],
 }
@@ -178,7 +178,7 @@ impl Known {
         .otherwise(&[Op::Get(&fleet), Op::Get(&new), Op::Get(&session)])
     }
 
-    /// `Ok(false)`: another session has this lease.
+    /// Whether the session with this value has begun. `Ok(false)`: another session has this lease.
     pub(crate) fn session_answer(
         &self,
         value: &[u8],
@@ -215,7 +215,7 @@ impl Known {
         .otherwise(&why.ops())
     }
 
-    /// What is read to say who is there when a claim is raised: the agents, the sessions, the clones.
+    /// The keys that are read when a claim is raised: those of the agents, the sessions and the clones.
     pub(crate) fn present(&self, name: &Name) -> [Present; 3] {
         let keys = &self.keys;
         let [agents, sessions, members] =
@@ -396,10 +396,10 @@ pub(crate) enum Scope {
     One(Name),
 }
 
-/// What a look at a session has found.
+/// Result of a look at a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionLook {
-    /// `fleet` is as it is known.
+    /// Whether `fleet` has the value that is known.
     pub(crate) fleet_stands: bool,
     /// The revision of `sessions/L` with our nonce.
     pub(crate) session: Option<i64>,
@@ -407,12 +407,12 @@ pub(crate) struct SessionLook {
     pub(crate) claims: BTreeMap<Name, SeenClaim>,
 }
 
-/// What became of a claim that waits for the agents.
+/// Result of the transaction that makes a raised claim held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Drained {
     /// Nobody has a right any more: the claim is held.
     Held,
-    /// These still have one, and there may be more.
+    /// These agents still have a right; true: there are more.
     Agents(Vec<Lease>, bool),
     Broken(BrokenValue),
     /// The claim has gone.

@@ -22,17 +22,18 @@ const LATEST_BASE: u64 = TOKENS_END / 2;
 /// The first version that knows fleets.
 const FIRST_VERSION: &str = "0.1.0";
 
-/// A fleet that was to be made.
+/// Result of [`Fleet::create`].
 #[derive(Debug)]
 pub struct Created {
     /// The fleet that is there now.
     pub fleet: Fleet,
-    /// It was made by this call.
+    /// Whether this call has made the fleet.
     pub is_new: bool,
 }
 
 impl Fleet {
-    /// Makes the fleet of the configuration. Its tokens are above `above`. One that is there stays as it is.
+    /// Makes the fleet of the configuration. Its tokens are above `above`. A fleet that is there already stays as it
+    /// is.
     ///
     /// # Errors
     /// [`Kind::Usage`]: no token can be above `above`. As [`Fleet::open`] besides, without [`Kind::NoFleet`].
@@ -64,7 +65,7 @@ impl Fleet {
         })
     }
 
-    /// For how long nobody may begin anything yet, at most; `None`: the fleet is old enough.
+    /// Time, at most, until claims and cycles may begin in a new fleet; `None`: the fleet is old enough.
     ///
     /// # Errors
     /// As [`Fleet::open`].
@@ -106,7 +107,8 @@ fn end_of_new(client: &Client, known: &Known) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the tokens of a new fleet are counted from: microseconds since 1970, or more.
+/// The number from which the tokens of a new fleet are counted: microseconds since 1970, or `above` where that is
+/// more.
 fn base(above: Option<u64>) -> Result<u64, Error> {
     let now = facts::now()
         .to_system_time()

@@ -1,4 +1,4 @@
-//! What the commands of `beadlock fleet` do: make a fleet, join it, look at it, end sessions of others, destroy it.
+//! The work of the commands of `beadlock fleet`: make a fleet, join it, look at it, end sessions of others, destroy it.
 //!
 //! ```text
 //! create.rs    a fleet, and the time in which nobody may begin
@@ -31,10 +31,10 @@ pub struct Fleet {
     known: Known,
 }
 
-/// What became of a session that was to be ended.
+/// Result of [`Fleet::evict`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evicted {
-    /// It is marked: its owner ends its work and then the session, or it lapses.
+    /// The session is marked as broken: its owner ends its work and then the session, or the session lapses.
     Marked(SessionValue),
     /// There is no such session.
     NotThere,
@@ -61,7 +61,7 @@ impl Fleet {
         Ok(Self { client, known })
     }
 
-    /// The name of this fleet alone.
+    /// The random name of this fleet, which a fleet that is made anew does not have.
     pub fn nonce(&self) -> &str {
         &self.known.value.nonce
     }
@@ -147,7 +147,7 @@ impl Fleet {
         Ok(found.map(|found| SeenClaim::of(name, &found)))
     }
 
-    /// The fencing token of a claim; `None` where it would be no such number.
+    /// The fencing token of a claim; `None`: the number would not be below 2^53.
     pub fn token(&self, claim: &SeenClaim) -> Option<u64> {
         self.known.value.token(claim.created)
     }

@@ -4,25 +4,26 @@ use crate::etcd::{Client, Op, Txn};
 use crate::keys::Keys;
 use crate::{Config, Error};
 
-/// One node.
+/// Report on one node of a fleet's etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeReport {
     /// `HOST:PORT`.
     pub node: String,
     /// The version of its etcd; `Err`: why it is not known.
     pub version: Result<String, String>,
-    /// It answers a question about the fleet; `Err`: why not.
+    /// Whether the node answers a question about the fleet; `Err`: why not.
     pub answers: Result<(), String>,
-    /// Its etcd may revoke a lease that is being renewed, when its leader stands still (etcd issue 15247).
+    /// Whether the node's etcd may revoke a lease that is being renewed, when its leader stands still (etcd issue
+    /// 15247).
     pub may_revoke: bool,
 }
 
-/// What is known of an etcd.
+/// Report on a fleet's etcd, node by node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcdReport {
-    /// Each node of the configuration.
+    /// The reports on the nodes of the configuration, in order of their names.
     pub nodes: Vec<NodeReport>,
-    /// A user logs in, and the server gives web tokens (`--auth-token jwt`); `None`: nobody logs in.
+    /// Whether the server gives web tokens to the user that logs in (`--auth-token jwt`); `None`: nobody logs in.
     pub has_web_tokens: Option<bool>,
 }
 

@@ -13,36 +13,36 @@ use crate::{BrokenValue, Error, MemberValue, Name, SessionValue};
 /// How much of each kind is read.
 const MOST: u32 = 5000;
 
-/// A session.
+/// A session of a fleet, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenSession {
-    /// Its lease.
+    /// The lease of the session.
     pub session: Lease,
-    /// Whose it is; `None`: that cannot be read.
+    /// The owner of the session, and since when; `None`: that cannot be read.
     pub value: Option<SessionValue>,
-    /// Somebody has broken it.
+    /// The mark of a session that somebody has broken; `None`: nobody has.
     pub broken: Option<BrokenValue>,
     /// The names that it has a right to run cycles of.
     pub rights: BTreeSet<Name>,
 }
 
-/// A clone.
+/// A clone that has joined a fleet, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenMember {
-    /// The database.
+    /// The name of the clone's database in the fleet.
     pub name: Name,
-    /// The clone.
+    /// The random name of the clone.
     pub clone: String,
-    /// Where it is.
+    /// The host and the directory of the clone.
     pub value: MemberValue,
-    /// There is a session on its host.
+    /// Whether there is a session of the fleet on the clone's host.
     pub is_seen: bool,
 }
 
 /// All of a fleet, up to 5,000 of each kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overview {
-    /// Nobody may begin anything yet, for so long at most.
+    /// Time, at most, until claims and cycles may begin in a new fleet; `None`: the fleet is old enough.
     pub is_new: Option<Duration>,
     /// The names that were joined.
     pub names: BTreeSet<Name>,
@@ -52,7 +52,7 @@ pub struct Overview {
     pub sessions: BTreeMap<Lease, SeenSession>,
     /// The clones.
     pub members: Vec<SeenMember>,
-    /// There is more than was read.
+    /// Whether there is more of a kind than was read.
     pub more: bool,
 }
 

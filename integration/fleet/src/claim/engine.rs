@@ -23,7 +23,7 @@ use crate::{ClaimValue, Error, Kind, MemberValue, Name, Phase, SessionValue};
 /// How often the caller is told whom it waits for.
 const TELL: Duration = Duration::from_secs(1);
 
-/// Of how many agents is asked whether they still renew.
+/// Number of agents, at most, whose lease is asked for: it shows whether they still renew.
 const MOST_ASKED: usize = 5;
 
 pub(super) struct Engine {
@@ -184,7 +184,7 @@ impl Engine {
                 let found = client.txn(&Txn::look(&[Op::Get(&key)]))?.next_one();
                 machine.holder_seen(found.map(|found| SeenClaim::of(name, &found)));
                 if machine.step() == Step::Raise {
-                    // Not all that wait at once.
+                    // A pause, so that not all waiting claims try at once.
                     self.pause(Duration::from_millis(5));
                 }
                 Ok(Ok(()))
@@ -240,7 +240,8 @@ impl Engine {
         }
     }
 
-    /// What is the session's to judge, or fails for good.
+    /// Handles an answer that hinders the claim. `Err`: the fleet is new, or has no such name. Else the session is
+    /// asked to look.
     fn hindered(&self, hindrance: Hindrance) -> Result<(), Error> {
         let client = &self.shared.client;
         match hindrance {
@@ -359,7 +360,7 @@ impl Engine {
         }
     }
 
-    /// Whose these sessions are, as far as it can be read now.
+    /// The owners of these sessions, as far as they can be read now.
     fn described(&self, known: &Known, agents: &[Lease]) -> Vec<AgentSeen> {
         let keys: Vec<String> = agents
             .iter()

@@ -1,33 +1,33 @@
-//! What a claim does next. No I/O, no clock: answers in, the next step out.
+//! The next step of a claim. No I/O, no clock: answers in, the next step out.
 
 use crate::keys::Lease;
 use crate::transactions::{Drained, Hindrance, SeenClaim};
 
-/// How far a claim is.
+/// State of a claim on its way to being held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Machine {
-    /// It is not raised.
+    /// The claim is not raised: its key is not known to be in etcd.
     Below {
         /// The claim that was in the way.
         holder: Option<SeenClaim>,
-        /// Something may have changed since.
+        /// Whether the next step is due, for something may have changed since.
         is_due: bool,
     },
-    /// It is raised: agents may still have rights.
+    /// The claim is raised: agents may still have rights.
     Raised {
-        /// The revision that made it.
+        /// The revision that made the claim.
         created: i64,
-        /// Those that still had one at the last look, and whether there are more; `None`: not looked yet.
+        /// The agents that still had a right at the last look, and whether there are more; `None`: not looked yet.
         agents: Option<(Vec<Lease>, bool)>,
         is_due: bool,
     },
     /// No agent has a right.
     Held { created: i64 },
-    /// It was raised, and is not any more: the session is of no use.
+    /// The claim was raised, and has gone: the session is of no use.
     Lost,
 }
 
-/// What is to be done.
+/// The next step of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Look whether the claim in the way still stands.
@@ -96,7 +96,7 @@ impl Machine {
         }
     }
 
-    /// `Err`: what is left to the caller, for it is not the claim's to judge.
+    /// Takes the answer to a raise. `Err`: a hindrance that the caller must handle.
     pub(crate) fn raised(&mut self, answer: Result<i64, Hindrance>) -> Result<(), Hindrance> {
         let Self::Below { holder, is_due } = self else {
             return Ok(());

@@ -23,7 +23,7 @@ use crate::transactions::SeenClaim;
 use crate::wait::Bell;
 use crate::{Config, Error, Kind, Mark, MemberValue, Who};
 
-/// What is claimed, and its holder.
+/// A request for a claim in the fleet: the database, the holder, and the process.
 #[derive(Debug, Clone)]
 pub struct ClaimRequest {
     /// The mark of the database's directory.
@@ -32,11 +32,11 @@ pub struct ClaimRequest {
     pub holder: String,
     /// The id of the local claim.
     pub id: String,
-    /// This process.
+    /// The process that claims: this one.
     pub who: Who,
 }
 
-/// How far a claim is.
+/// State of a claim on its way to being held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimState {
     /// No node has answered yet.
@@ -52,14 +52,14 @@ pub enum ClaimState {
     Waiting(SeenClaim),
     /// The claim stands, and these agents may still be in a cycle.
     Draining {
-        /// At most 20 of them.
+        /// The agents that still have a right, at most 20 of them.
         agents: Vec<AgentSeen>,
-        /// There are more.
+        /// Whether there are more agents than these.
         more: bool,
     },
     /// The claim is held: the command may run.
     Held(HeldClaim),
-    /// It will not be held.
+    /// The claim has failed for good, with this error.
     Failed(Error),
 }
 
@@ -74,7 +74,7 @@ pub struct HeldClaim {
     pub session: Lease,
     /// How many agents had a right when the claim was raised.
     pub agents: usize,
-    /// On how many hosts.
+    /// On how many hosts those agents were.
     pub hosts: usize,
     /// The clones on whose hosts no session of the fleet is.
     pub not_seen: Vec<MemberValue>,
@@ -83,13 +83,14 @@ pub struct HeldClaim {
 /// An agent that has a right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSeen {
-    /// Its session.
+    /// The session of the agent.
     pub session: Lease,
-    /// Its process; `None`: its session is gone or cannot be read.
+    /// The process of the agent; `None`: its session is gone or cannot be read.
     pub who: Option<Who>,
     /// Since when that session is, by the clock of its host.
     pub since: Option<StartedAt>,
-    /// It has not renewed for long: it is gone within this time.
+    /// Time until the agent's session lapses, where it has not been renewed for long; `None`: it is renewed, or that
+    /// is not known.
     pub gone_within: Option<Duration>,
 }
 
@@ -127,8 +128,8 @@ impl Shared {
     }
 }
 
-/// A claim in the fleet, and what obtains it: a thread that waits for other claims, then for the agents. Dropped, it
-/// ends.
+/// A claim in the fleet, with the thread that obtains it. The thread waits for other claims, then for the agents.
+/// Dropped, the claim ends.
 #[must_use = "dropped, the claim ends"]
 pub struct FleetClaim {
     shared: Arc<Shared>,
@@ -136,7 +137,7 @@ pub struct FleetClaim {
 }
 
 impl FleetClaim {
-    /// Begins to obtain it. Nothing of etcd is waited for: [`Self::state`] says how far it is.
+    /// Begins to obtain the claim, and does not wait for etcd: [`Self::state`] says how far the claim is.
     ///
     /// # Errors
     /// [`Kind::Config`], [`Kind::Io`]: the certificates of the configuration cannot be read, or the system has no
@@ -181,12 +182,12 @@ impl FleetClaim {
         self.shared.bell.hear();
     }
 
-    /// How far it is.
+    /// State of the claim as of now.
     pub fn state(&self) -> ClaimState {
         self.shared.state().clone()
     }
 
-    /// How its session stands; [`Standing::Live`] before there is one.
+    /// How the session of the claim stands; [`Standing::Live`] before there is one.
     pub fn standing(&self) -> Standing {
         let session = self.shared.session().clone();
         session.map_or(Standing::Live, |session| session.standing())
@@ -199,7 +200,7 @@ impl FleetClaim {
         session.map(|session| session.deadlines())
     }
 
-    /// The command may begin now: to be asked right before it does.
+    /// Whether the command may begin now: to be asked right before it does.
     pub fn may_begin(&self) -> bool {
         matches!(*self.shared.state(), ClaimState::Held(_))
             && self.standing() == Standing::Live
@@ -208,7 +209,7 @@ impl FleetClaim {
                 .is_some_and(|deadlines| facts::boottime() < deadlines.term)
     }
 
-    /// Ends it, after the work's whole tree and the local lock. Nothing is left in etcd.
+    /// Ends the claim, after the work's whole tree and the local lock. Nothing is left in etcd.
     ///
     /// # Errors
     /// No node has answered: the claim goes by itself within T.

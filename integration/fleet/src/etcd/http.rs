@@ -52,7 +52,7 @@ pub(crate) mod code {
 }
 
 impl Failure {
-    /// For people, with where the server is.
+    /// The error for people, which says where the server is.
     pub(crate) fn error(self, client: &Client) -> Error {
         let source = escaped_path(client.config.source());
         match self {

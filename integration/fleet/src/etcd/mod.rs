@@ -1,4 +1,4 @@
-//! What we know of etcd: its JSON gateway over HTTP, with blocking calls.
+//! A client of etcd: its JSON gateway over HTTP, with blocking calls.
 //!
 //! ```text
 //! wire.rs   what answers look like

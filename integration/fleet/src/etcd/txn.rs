@@ -1,35 +1,35 @@
-//! A transaction: comparisons, and what is done when all of them hold, and when not.
+//! A transaction: comparisons, the operations when all of them hold, and those when not.
 
 use serde_json::{Value, json};
 
 use super::wire::encoded;
 use crate::keys::Lease;
 
-/// What must hold.
+/// A comparison of a transaction, by a key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Compare<'a> {
     Absent(&'a str),
     Present(&'a str),
-    /// It is there with exactly this value.
+    /// The key is there with exactly this value.
     Value(&'a str, &'a [u8]),
-    /// It is the one that this revision made.
+    /// The key is the one that this revision has created.
     Created(&'a str, i64),
     Lease(&'a str, Lease),
-    /// No key begins so.
+    /// No key begins with this prefix.
     NothingBelow(&'a str),
 }
 
-/// What is done or asked.
+/// An operation of a transaction: a change or a question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Op<'a> {
     Put(&'a str, &'a [u8], Option<Lease>),
     Delete(&'a str),
-    /// All that begins so.
+    /// Deletes all keys that begin with this prefix.
     DeleteBelow(&'a str),
     Get(&'a str),
-    /// What begins so, at most as many.
+    /// Reads keys that begin with this prefix, and their values: at most so many.
     List(&'a str, u32),
-    /// The same, without the values.
+    /// Reads keys that begin with this prefix, without their values: at most so many.
     Keys(&'a str, u32),
 }
 
@@ -105,7 +105,7 @@ fn list(prefix: &str, limit: u32, keys_only: bool) -> Value {
 }
 
 impl Txn {
-    /// When all of these hold …
+    /// A transaction with these comparisons, and no operations yet.
     pub(crate) fn when(compare: &[Compare<'_>]) -> Self {
         Self {
             compare: compare.iter().map(|one| one.json()).collect(),
@@ -118,13 +118,13 @@ impl Txn {
         Self::when(&[]).then(ops)
     }
 
-    /// … then this is done …
+    /// Adds operations for when all comparisons hold.
     pub(crate) fn then(mut self, ops: &[Op<'_>]) -> Self {
         self.then.extend(ops.iter().map(|op| op.json()));
         self
     }
 
-    /// … else this.
+    /// Adds operations for when a comparison does not hold.
     pub(crate) fn otherwise(mut self, ops: &[Op<'_>]) -> Self {
         self.otherwise.extend(ops.iter().map(|op| op.json()));
         self

@@ -1,7 +1,6 @@
-//! A watch says when to look, and nothing else: what is true is read. So it begins anew wherever it is, without a
-//! revision to go on from, and what a compaction takes away is not missed. Each time that it is in place it says so,
-//! and that is a look. One that is silently dead is noticed by the looks that are made beside it, and begun anew after
-//! a minute.
+//! A watch says when to look, and nothing else: the state is read. So a watch begins anew without a revision to go on
+//! from, and does not miss the events that a compaction takes away. Each time that it is in place it says so, and that
+//! is a look. The looks beside a watch make up for one that is silently dead, which is begun anew after a minute.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -18,11 +17,11 @@ use super::{Client, txn::after};
 /// The longest line that is read. A longer one is thrown away, and is a reason to look.
 const LONGEST_LINE: u64 = 1024 * 1024;
 
-/// What is watched.
+/// The keys that a watch covers.
 #[derive(Debug, Clone)]
 pub(crate) enum Watched {
     Key(String),
-    /// All that begins so.
+    /// All keys that begin with this prefix.
     Below(String),
 }
 
@@ -67,7 +66,7 @@ impl Drop for Watch {
     }
 }
 
-/// One request for each, in one stream.
+/// The body of a watch: one request for each entry, in one stream.
 fn body(watched: &[Watched]) -> String {
     watched
         .iter()
@@ -83,7 +82,7 @@ fn body(watched: &[Watched]) -> String {
         .collect()
 }
 
-/// Follows one stream to its end. True: it was in place.
+/// Follows one stream to its end. True: the watch was in place.
 fn follow(
     client: &Client,
     body: &str,

@@ -7,7 +7,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
-/// Bytes as the gateway has them.
+/// Bytes in base64, as the gateway has them.
 pub(crate) fn encoded(bytes: impl AsRef<[u8]>) -> String {
     STANDARD.encode(bytes)
 }
@@ -28,7 +28,7 @@ fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     }
 }
 
-/// What every answer begins with.
+/// The header of an answer.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(crate) struct Header {
     #[serde(default, deserialize_with = "number")]
@@ -55,7 +55,7 @@ pub(crate) struct KeyValue {
 pub(crate) struct Range {
     #[serde(default)]
     pub(crate) kvs: Vec<KeyValue>,
-    /// There are more than were asked for.
+    /// Whether there are more keys than were asked for.
     #[serde(default)]
     pub(crate) more: bool,
 }
@@ -77,11 +77,11 @@ struct RawTxn {
 /// The answer to a transaction.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TxnAnswer {
-    /// Of the store; where something was put, of that.
+    /// The revision of the store; where something was put, the revision of that.
     pub(crate) revision: i64,
-    /// All comparisons held.
+    /// Whether all comparisons held.
     pub(crate) succeeded: bool,
-    /// The answers to what was asked, in its order; a put has none.
+    /// The answers to the questions, in their order; a put has none.
     ranges: std::collections::VecDeque<Range>,
 }
 
@@ -100,12 +100,12 @@ impl TxnAnswer {
         })
     }
 
-    /// What the next question found.
+    /// The keys that the next question found; empty where there is no further question.
     pub(crate) fn next(&mut self) -> Range {
         self.ranges.pop_front().unwrap_or_default()
     }
 
-    /// What the next question found, of one key.
+    /// The first key that the next question found; `None`: there is none.
     pub(crate) fn next_one(&mut self) -> Option<KeyValue> {
         self.next().kvs.into_iter().next()
     }
@@ -145,7 +145,7 @@ pub(crate) fn granted(bytes: &[u8]) -> Result<i64, String> {
 /// How long a lease lives if it is not renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeaseLeft {
-    /// In whole seconds.
+    /// The time that is left, in whole seconds.
     pub(crate) left: Duration,
     /// The term of the leader that says so: another leader has another.
     pub(crate) term: i64,
@@ -172,7 +172,7 @@ pub(crate) fn lease_left(bytes: &[u8]) -> Result<Option<LeaseLeft>, String> {
     }))
 }
 
-/// The answer to a log-in.
+/// The answer to a log-in: the token.
 pub(crate) fn token(bytes: &[u8]) -> Result<String, String> {
     #[derive(Deserialize)]
     struct LoggedIn {
@@ -183,7 +183,7 @@ pub(crate) fn token(bytes: &[u8]) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The answer to the question for a version.
+/// The answer to the question for a version: the version of etcd.
 pub(crate) fn version(bytes: &[u8]) -> Result<String, String> {
     #[derive(Deserialize)]
     struct Version {
@@ -224,7 +224,7 @@ pub(crate) fn refusal(bytes: &[u8]) -> Option<(i64, String)> {
     Some((code, words.to_owned()))
 }
 
-/// What a line of a watch says.
+/// One line of a watch's stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WatchLine {
     /// The watch is in place.
@@ -238,7 +238,7 @@ pub(crate) enum WatchLine {
 }
 
 impl WatchLine {
-    /// `None`: that is not a line of a watch.
+    /// Reads a line of a watch's stream; `None`: it is not one.
     pub(crate) fn parse(line: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Key {

@@ -1,4 +1,4 @@
-//! What a daemon does without a permit: the same in the agent and in `beadlock cycle`.
+//! The decision of a daemon without a permit: the same in the agent and in `beadlock cycle`.
 
 use beadlock_core::decision::{FleetDoubt, NotChecked};
 use beadlock_core::dialect::{Names, Record};
@@ -8,7 +8,7 @@ use super::Refusal;
 use crate::ClaimValue;
 
 impl Refusal {
-    /// To leave the database alone, as if its lock were held by the holder of the claim, or could not be checked.
+    /// The decision to leave the database alone: as if the claim's holder held its lock, or it could not be checked.
     pub fn decision(self) -> Decision {
         let doubt = match &self {
             Self::Held(claim) => {
@@ -26,7 +26,7 @@ impl Refusal {
     }
 }
 
-/// A claim of the fleet as the record of a lock. `None`: what it says would be no lock.
+/// A claim of the fleet as the record of a lock. `None`: its values do not make a record of a lock.
 fn record_of(claim: &ClaimValue) -> Option<Record> {
     let ClaimValue {
         holder,

@@ -56,7 +56,7 @@ impl Engine {
         self.let_go(&mut old);
     }
 
-    /// Revokes what no work runs under any more.
+    /// Ends the sessions under which no work runs any more.
     fn let_go(&self, old: &mut Vec<Arc<Epoch>>) {
         old.retain(|epoch| {
             let is_busy = epoch.permits() > 0;
@@ -122,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// Until the session is over.
+    /// Serves the rights under one session, until it is over.
     fn serve(&self, epoch: &Arc<Epoch>, old: &mut Vec<Arc<Epoch>>) {
         let (shared, session) = (&self.shared, &epoch.session);
         let keys = &session.known().keys;
@@ -171,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// What the session's last look says of the claims.
+    /// Hands the claims of the session's last look to the rights of the wanted names.
     fn see(&self, epoch: &Epoch, claimed_since: &mut BTreeMap<Name, Duration>) {
         let claims = epoch.session.claims();
         let wanted = locked(&self.shared.wanted).clone();
@@ -198,7 +198,7 @@ impl Engine {
         }
     }
 
-    /// Sends what is to be sent, for one name after the other. False: something was not answered.
+    /// Sends the requests that are due, for one name after the other. False: a request was not answered.
     fn ask(&self, epoch: &Epoch, claimed_since: &mut BTreeMap<Name, Duration>) -> bool {
         let names: Vec<Name> = epoch.rights().keys().cloned().collect();
         let mut all_answered = true;

@@ -1,10 +1,10 @@
-//! An agent's right to run cycles of one database under one session. No I/O, no clock: what is known goes in, the
-//! next request comes out. One request at a time is under way.
+//! An agent's right to run cycles of one database under one session. No I/O, no clock: answers go in, the next
+//! request comes out. One request at a time is under way.
 
 use crate::Phase;
 use crate::transactions::{ClaimId, Hindrance, SeenClaim};
 
-/// The right of one name.
+/// An agent's right to cycles of the database with one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Right {
     /// etcd has it, as far as we know: the answer to a `right` that was sent after the last `yield` said so.
@@ -13,15 +13,15 @@ pub(crate) struct Right {
     permits: u32,
     /// The claim that stands, as far as we know.
     claim: Option<SeenClaim>,
-    /// The claim that a yield was answered for.
+    /// The claim before which a yield was sent and answered.
     yielded: Option<ClaimId>,
 }
 
-/// What is to be sent.
+/// A request to etcd that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
     Right,
-    /// Before this claim.
+    /// Gives up the right, to make way for this claim.
     Yield(ClaimId),
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum NoPermit {
     Asking,
 }
 
-/// What a change means to the agent.
+/// A change that the agent is told of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// A claim became known.
@@ -73,7 +73,7 @@ impl Right {
         self.claim.as_ref()
     }
 
-    /// The claim that stands by a look.
+    /// Takes the claim that a look has found, and returns a change for the agent.
     pub(crate) fn see(&mut self, found: Option<&SeenClaim>) -> Option<Turn> {
         let known = self.claim.as_ref().map(SeenClaim::id);
         match found {
@@ -92,8 +92,8 @@ impl Right {
         }
     }
 
-    /// What is to be sent now. A yield does not ask what we believe to hold: an answer may have been lost, and a
-    /// request may arrive late. From here on the right counts as gone.
+    /// The request that is due now; `None`: there is none. A yield is sent whether or not we believe to hold the right:
+    /// an answer may have been lost, and a request may arrive late. From a yield on, the right counts as gone.
     pub(crate) fn request(&mut self) -> Option<Request> {
         match &self.claim {
             Some(claim) if self.permits == 0 && self.yielded != Some(claim.id()) => {
@@ -122,7 +122,7 @@ impl Right {
         self.yielded = Some(way);
     }
 
-    /// `Err`: what is the session's to judge.
+    /// Takes the answer to a request for the right. `Err`: a hindrance that the session must judge.
     pub(crate) fn right_answered(
         &mut self,
         answer: Result<i64, Hindrance>,

@@ -26,7 +26,7 @@ use crate::wait::Bell;
 use crate::{BrokenValue, Config, Error, Kind, Mark, Name, Who};
 use machine::{NoPermit, Right};
 
-/// What has happened since the bell was last heard.
+/// A change that [`FleetAgent::hear`] tells the agent of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A session has begun.
@@ -52,17 +52,17 @@ pub enum Refusal {
     Asking,
     /// No node answers.
     Unreachable {
-        /// Why, and for how long.
+        /// For how long no node has answered, and why, in words.
         why: String,
     },
     /// The fleet is younger than T.
     New,
     /// The session was lost, or the fleet is not there.
     Lost {
-        /// How.
+        /// How the session was lost, or that there is no fleet, in words.
         why: String,
     },
-    /// It will not come by itself: another fleet, a name that is not there, a refusal of the server.
+    /// A permit will not come by itself: another fleet, a name that is not there, a refusal of the server.
     Failed(Error),
 }
 
@@ -98,12 +98,12 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What is known of an agent in its fleet, for people and for metrics.
+/// Status of an agent in its fleet, for people and for metrics.
 #[derive(Debug, Clone)]
 pub struct AgentStatus {
-    /// How its session stands; `None`: there is none.
+    /// How the agent's session stands; `None`: there is none.
     pub standing: Option<Standing>,
-    /// Why there is none.
+    /// Why there is no session; `None`: there is one.
     pub why: Option<String>,
     /// When work must have ended, as of the last renewal.
     pub deadlines: Option<Deadlines>,
@@ -115,11 +115,11 @@ pub struct AgentStatus {
     pub claimed: usize,
     /// How many permits are out.
     pub permits: u32,
-    /// How long the last claim waited for this agent's way, from when it became known.
+    /// How long the last claim waited for this agent to give way, from when the claim became known.
     pub last_yield: Option<Duration>,
 }
 
-/// One session, with the rights under it. Work that runs under it keeps it there.
+/// One session, with the rights under it. Work that runs under the session keeps it there.
 struct Epoch {
     session: Session,
     rights: Mutex<BTreeMap<Name, Right>>,
@@ -222,7 +222,7 @@ impl Drop for Ending {
 }
 
 impl FleetAgent {
-    /// Begins, without waiting for etcd.
+    /// Starts the thread that keeps the session, and does not wait for etcd.
     ///
     /// # Errors
     /// [`Kind::Config`], [`Kind::Io`]: the certificates of the configuration cannot be read, or the system has no
@@ -262,7 +262,7 @@ impl FleetAgent {
         self.shared.bell.as_fd()
     }
 
-    /// Makes the bell silent; what has happened since the last time, each once.
+    /// Makes the bell silent, and returns the changes since the last call; several renewals are one change.
     pub fn hear(&self) -> Vec<Change> {
         self.shared.bell.hear();
         std::mem::take(&mut *locked(&self.shared.changes))
@@ -272,7 +272,7 @@ impl FleetAgent {
     /// claim is known. Makes no request. The first call for a name asks for its right beside the caller.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no permit.
     pub fn permit(&self, mark: &Mark) -> Result<Permit, Refusal> {
         let shared = &self.shared;
         if locked(&shared.wanted).insert(mark.name.clone()) {
@@ -324,7 +324,7 @@ impl FleetAgent {
         locked(&self.shared.without).clone().refusal()
     }
 
-    /// What is known of it.
+    /// Status of the agent in its fleet, as of now.
     pub fn status(&self) -> AgentStatus {
         let epoch = self.shared.epoch();
         let why = epoch.is_none().then(|| self.without().to_string());
@@ -383,7 +383,7 @@ impl Permit {
         self.epoch.session.deadlines()
     }
 
-    /// How that session stands.
+    /// How the session stands that the permit is under.
     pub fn standing(&self) -> Standing {
         self.epoch.session.standing()
     }

@@ -1,23 +1,23 @@
-//! What a look must find of a session that still stands.
+//! The state that a look must find in etcd while a session stands.
 
 use super::{Loss, Standing};
 use crate::Phase;
 use crate::keys::Lease;
 use crate::transactions::{Scope, SeenClaim, SessionLook};
 
-/// What etcd must have of a session, as its answers have said so far. A store that was restored behind our back has
-/// less.
+/// The state of a session that etcd must have, as its answers have said so far. A store that was restored behind our
+/// back has less.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Expected {
     /// The session's revision is not below this: it was put again with each right.
     pub(super) least: i64,
     /// The revision that made its claim.
     pub(super) claim: Option<i64>,
-    /// That claim is held. One that drains again is another, made by a late request after a restore.
+    /// Whether that claim is held. A claim that drains again is another one, made by a late request after a restore.
     pub(super) is_held: bool,
 }
 
-/// How a look finds a session that does not stand any more.
+/// How a session stands that a look finds lost or broken; `None`: the look finds nothing wrong.
 pub(super) fn found(
     seen: &SessionLook,
     expected: Expected,
