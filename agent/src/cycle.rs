@@ -220,7 +220,7 @@ pub(crate) fn check(
 }
 
 /// Lets the gate go, and then the right in the fleet.
-pub(crate) fn leave(cycle: Cycle, _right: Option<Right>) {
+pub(crate) fn leave(cycle: Cycle, _right: Option<Box<dyn Right>>) {
     cycle.leave();
 }
 

@@ -334,15 +334,16 @@ mod tests {
         checks.put(0, || ());
         checks.answer().await;
         wait_until("a thread that rests", || checks.pool.lock().resting == 1);
-        let mut queue = checks.pool.lock();
-        for number in 1..=2 {
-            checks.in_flight += 1;
-            let call = (number, Instant::now(), Box::new(|| ()) as Box<_>);
-            queue.calls.push_back(call);
-            checks.pool.start(&mut queue);
+        {
+            let mut queue = checks.pool.lock();
+            for number in 1..=2 {
+                checks.in_flight += 1;
+                let call = (number, Instant::now(), Box::new(|| ()) as Box<_>);
+                queue.calls.push_back(call);
+                checks.pool.start(&mut queue);
+            }
+            assert_eq!((queue.woken, queue.threads), (1, 2));
         }
-        assert_eq!((queue.woken, queue.threads), (1, 2));
-        drop(queue);
         while !checks.is_idle() {
             checks.answer().await;
         }
