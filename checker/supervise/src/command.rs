@@ -213,7 +213,7 @@ pub struct Child(pub i32);
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if tree::ending(self.0).is_none() {
+        if tree::end_of(self.0).is_none() {
             // It has not executed, and may be stopped: it would not notice that its pipe is closed.
             let _ = kill(Pid::from_raw(self.0), Signal::SIGKILL);
         }

@@ -25,7 +25,7 @@ use beadlock_base::escape::process_name;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum CommandEnd {
     /// With this exit code.
     Exited(u8),
     /// By this signal.
@@ -350,14 +350,16 @@ pub fn names(tree: &[Stat]) -> String {
 }
 
 /// How the child `pid` ended, without reaping it; `None` while it lives.
-pub fn ending(pid: i32) -> Option<Ending> {
+pub fn end_of(pid: i32) -> Option<CommandEnd> {
     match ended_child(Some(pid)) {
         Ok(ended) => ended.map(|(_, end)| match end {
-            ChildEnd::Exited(code) => Ending::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
-            ChildEnd::Killed(signal) => Ending::Killed(signal),
+            ChildEnd::Exited(code) => {
+                CommandEnd::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX))
+            }
+            ChildEnd::Killed(signal) => CommandEnd::Killed(signal),
         }),
         // Nobody else may reap it; should it be gone all the same, it has ended.
-        Err(Errno::ECHILD) => Some(Ending::Exited(u8::MAX)),
+        Err(Errno::ECHILD) => Some(CommandEnd::Exited(u8::MAX)),
         Err(_) => None,
     }
 }

@@ -8,7 +8,7 @@ use beadlock_core::take::{Held, Release, Whereabouts};
 use super::{loss::Loss, release::release, target::Target};
 use crate::observe::WaitControl;
 use crate::{error::Error, observe::Notice, trail::Trail};
-use beadlock_supervise::tree::Ending;
+use beadlock_supervise::tree::CommandEnd;
 
 /// How a claim is to end: [`Leaving::end`] ends it.
 pub struct Leaving<'a> {
@@ -102,8 +102,8 @@ impl Why {
     pub const COMMAND_ENDED: &'static str = "command_ended";
 
     /// The command has ended: a success where its exit code is 0.
-    pub fn ended(ending: Ending) -> Self {
-        let result = if ending == Ending::Exited(0) {
+    pub fn ended(ending: CommandEnd) -> Self {
+        let result = if ending == CommandEnd::Exited(0) {
             Outcome::Success
         } else {
             Outcome::Failure

@@ -11,7 +11,7 @@ use std::time::Duration;
 use beadlock_base::filesystem::FileKind;
 use beadlock_core::dialect::Record;
 use beadlock_core::{Reason, Verdict, look::Look};
-use beadlock_supervise::tree::Ending;
+use beadlock_supervise::tree::CommandEnd;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
@@ -68,7 +68,7 @@ pub struct Report {
     /// The command's process, once it has executed; of `acquire`, the process of the claim.
     pub pid: Option<i32>,
     /// How the command ended.
-    pub ending: Option<Ending>,
+    pub ending: Option<CommandEnd>,
     /// How long the claim took, or the wait; `None` before the claim stands.
     pub waited: Option<Duration>,
     /// How long the lock was held.
@@ -242,15 +242,15 @@ impl Report {
             Key::Pid => row.serialize_entry("pid", &self.pid),
             Key::ExitCode => {
                 let code = self.ending.and_then(|ending| match ending {
-                    Ending::Exited(code) => Some(code),
-                    Ending::Killed(_) => None,
+                    CommandEnd::Exited(code) => Some(code),
+                    CommandEnd::Killed(_) => None,
                 });
                 row.serialize_entry("exit_code", &code)
             }
             Key::Signal => {
                 let signal = self.ending.and_then(|ending| match ending {
-                    Ending::Exited(_) => None,
-                    Ending::Killed(signal) => Some(signal),
+                    CommandEnd::Exited(_) => None,
+                    CommandEnd::Killed(signal) => Some(signal),
                 });
                 row.serialize_entry("signal", &signal)
             }

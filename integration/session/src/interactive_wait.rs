@@ -80,7 +80,7 @@ impl WaitControl for InteractiveWait<'_> {
         self.child.into_iter().for_each(tree::reap_orphans);
         let died = self
             .child
-            .is_some_and(|child| tree::ending(child).is_some());
+            .is_some_and(|child| tree::end_of(child).is_some());
         died.then(|| match self.is_keeper {
             true => Error::new(
                 Code::Io,

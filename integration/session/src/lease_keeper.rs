@@ -232,7 +232,7 @@ impl LeaseKeeper {
             && poll(&mut writer, PollTimeout::from(100_u8)) != Ok(1)
             && !deadline.is_over()
         {}
-        if told.is_err() || tree::ending(self.pid).is_some() {
+        if told.is_err() || tree::end_of(self.pid).is_some() {
             return Err(Error::new(
                 Code::Io,
                 "the keeper has ended, so nothing is claimed",
@@ -247,7 +247,7 @@ impl Drop for LeaseKeeper {
     /// What has not begun ends by itself, its pipe being closed; what has begun and failed is ended.
     fn drop(&mut self) {
         drop(self.waiting.take());
-        if tree::ending(self.pid).is_none() {
+        if tree::end_of(self.pid).is_none() {
             let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
         }
         tree::reap(self.pid);

@@ -36,7 +36,7 @@ use beadlock_console::end::End;
 use beadlock_console::talk::Talk;
 use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
 use beadlock_supervise::signals::Signals;
-use beadlock_supervise::tree::{self, Ending, Tree};
+use beadlock_supervise::tree::{self, CommandEnd, Tree};
 use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog};
 use claims::{described, guards, late_variables, none_is_claimed, variables_of};
 
@@ -441,9 +441,9 @@ impl Stage<'_, '_> {
         drop(child);
         let ended = ended.ok()?;
         match ended.ending {
-            Ending::Exited(0) => talk.say("the rollback has ended"),
-            Ending::Exited(code) => failed(&format!("it ended with code {code}")),
-            Ending::Killed(signal) => failed(&format!("it was killed by signal {signal}")),
+            CommandEnd::Exited(0) => talk.say("the rollback has ended"),
+            CommandEnd::Exited(code) => failed(&format!("it ended with code {code}")),
+            CommandEnd::Killed(signal) => failed(&format!("it was killed by signal {signal}")),
         }
         ended.lost
     }

@@ -21,7 +21,7 @@ use beadlock_claim::wait::Deadline;
 use beadlock_console::end::End;
 use beadlock_console::talk::Talk;
 use beadlock_supervise::signals::{Received, Signals};
-use beadlock_supervise::tree::{self, Ending, Tree};
+use beadlock_supervise::tree::{self, CommandEnd, Tree};
 
 /// How often the tree is looked at again while its end is waited for. The net only: the last process of the tree is our
 /// child by then, and its end reaches us as SIGCHLD.
@@ -50,7 +50,7 @@ pub struct Running {
 
 #[derive(Debug)]
 pub(crate) struct Ended {
-    pub ending: Ending,
+    pub ending: CommandEnd,
     /// What it left behind and is still alive.
     pub left: Vec<Stat>,
     pub interrupted: bool,
@@ -62,11 +62,11 @@ impl Ended {
     /// How the program ends then: as the command did.
     pub fn end(&self) -> End {
         match self.ending {
-            Ending::Killed(signal) if signal == Signal::SIGINT as i32 && self.interrupted => {
+            CommandEnd::Killed(signal) if signal == Signal::SIGINT as i32 && self.interrupted => {
                 End::Interrupted
             }
-            Ending::Killed(signal) => End::Code(Exit::Signal(signal).code()),
-            Ending::Exited(code) => End::Code(Exit::Command(code).code()),
+            CommandEnd::Killed(signal) => End::Code(Exit::Signal(signal).code()),
+            CommandEnd::Exited(code) => End::Code(Exit::Command(code).code()),
         }
     }
 }
@@ -101,7 +101,7 @@ impl Running {
         let mut came = Came::default();
         let mut said_waiting = false;
         loop {
-            let ending = tree::ending(self.pid);
+            let ending = tree::end_of(self.pid);
             // After that: what has ended the command was sent to us before its end was to be seen.
             let mut has_received = false;
             while let Some(received) = signals.receive() {
@@ -316,7 +316,7 @@ impl Running {
             )),
             OnLoss::Signal(signal) => {
                 // Without CONT: a command that somebody has stopped must not go on without its lock.
-                self.send(signal, tree::ending(self.pid).is_some());
+                self.send(signal, tree::end_of(self.pid).is_some());
                 talk.warn(&format!("the {subject} is lost, the command gets {signal} and runs on without it: {cause}"));
             }
         }
@@ -360,7 +360,7 @@ impl Running {
                 "not permitted to kill {names}; the lock stays until they have ended"
             ));
         }
-        if tree::ending(self.pid).is_some() {
+        if tree::end_of(self.pid).is_some() {
             self.tree.kill_orphans(self.pid);
         }
         // What is killed for the first time ends soon; what is asked again and again may not be killed at all.

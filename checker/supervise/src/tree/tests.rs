@@ -14,16 +14,16 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 #[test]
 fn tells_how_a_child_ended_without_reaping_it() {
     let cases = [
-        ("exit 7", Ending::Exited(7)),
-        ("kill -9 $$", Ending::Killed(9)),
-        ("kill -40 $$", Ending::Killed(40)),
+        ("exit 7", CommandEnd::Exited(7)),
+        ("kill -9 $$", CommandEnd::Killed(9)),
+        ("kill -40 $$", CommandEnd::Killed(40)),
     ];
     for (script, expected) in cases {
         let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
         let pid = child.id().cast_signed();
-        until(script, || ending(pid).is_some());
-        assert_eq!(ending(pid), Some(expected), "{script}");
-        assert_eq!(ending(pid), Some(expected), "{script}, asked again");
+        until(script, || end_of(pid).is_some());
+        assert_eq!(end_of(pid), Some(expected), "{script}");
+        assert_eq!(end_of(pid), Some(expected), "{script}, asked again");
         child.wait().unwrap();
     }
 }

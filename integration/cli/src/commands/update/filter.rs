@@ -30,7 +30,7 @@ use beadlock_session::on_loss::OnLoss;
 use beadlock_session::supervise::{Came, Running};
 use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
 use beadlock_supervise::signals::Signals;
-use beadlock_supervise::tree::{self, Ending, Tree};
+use beadlock_supervise::tree::{self, CommandEnd, Tree};
 use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog};
 
 /// The longest pause between two looks.
@@ -179,7 +179,7 @@ impl Filter {
         let (end, poured) = ran.map_err(|error| command.not_executed(error))?;
         let name = command.shown();
         match end {
-            End::Ran(Ending::Exited(0)) => Ok(poured),
+            End::Ran(CommandEnd::Exited(0)) => Ok(poured),
             // Whatever its end was then, it came of that.
             End::Ran(_) if matches!(poured, Err(Spilled::Write(_))) => Ok(poured),
             End::Ran(ending) => Err(failed(&name, ending).into()),
@@ -208,7 +208,7 @@ struct Course<'a> {
 }
 
 enum End {
-    Ran(Ending),
+    Ran(CommandEnd),
     TooLong,
     /// It has ended itself, and somebody else has its output open.
     LeftOpen,
@@ -239,7 +239,7 @@ impl Course<'_> {
         let (mut came, mut has_happened) = (Came::default(), false);
         let (mut poured, mut stop): (Option<Poured>, Option<End>) = (None, None);
         loop {
-            let ending = tree::ending(running.pid);
+            let ending = tree::end_of(running.pid);
             let mut has_received = false;
             while let Some(received) = signals.receive() {
                 if received.signal != Signal::SIGCHLD {
@@ -277,7 +277,7 @@ impl Course<'_> {
             let is_full = matches!(poured, Some(Err(Spilled::Write(_))));
             if stop.is_none() {
                 stop = if is_full {
-                    Some(End::Ran(Ending::Exited(0)))
+                    Some(End::Ran(CommandEnd::Exited(0)))
                 } else if let Some(loss) = watch.look(has_happened) {
                     Some(End::Lost(loss))
                 } else {
@@ -333,10 +333,10 @@ fn collect(mut output: PipeReader, stage: &File, check: &Check<'_>) -> Poured {
     poured
 }
 
-fn failed(name: &str, ending: Ending) -> Error {
+fn failed(name: &str, ending: CommandEnd) -> Error {
     let (how, exit) = match ending {
-        Ending::Exited(code) => (format!("ended with code {code}"), Exit::Command(code)),
-        Ending::Killed(signal) => (
+        CommandEnd::Exited(code) => (format!("ended with code {code}"), Exit::Command(code)),
+        CommandEnd::Killed(signal) => (
             format!("was killed by signal {signal}"),
             Exit::Signal(signal),
         ),
