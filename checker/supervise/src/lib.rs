@@ -14,6 +14,7 @@
 )]
 
 pub mod command;
+pub mod ending;
 pub mod known_process;
 pub mod runner;
 pub mod signals;

@@ -26,8 +26,8 @@
 //! lives, it is the one to do so; an orphaned gate keeper does it before it ends.
 //!
 //! The kernel tells the command to end at the same moment (`parent_death` of
-//! [`Spawn`](beadlock_base::sys::Spawn)). All processes of the tree (`claim/tree.rs`) get TERM, then
-//! CONT; what is left after the grace gets KILL, until two looks in a row find nothing.
+//! [`Spawn`](beadlock_base::sys::Spawn)). The whole [tree](crate::tree) is then ended as [`crate::ending`] says. Each
+//! process is asked when it is first seen, for nobody else is left to do so.
 //!
 //! # Limits
 //! A stopped process that another program continues, as a shell's `fg` does, works for up to 20 ms before it is stopped
@@ -42,15 +42,15 @@ mod standstill;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
-use std::{collections::HashSet, thread::sleep};
 
 use beadlock_base::beside::{self, Helper, Helpers};
-use beadlock_base::process::{self, Stat};
+use beadlock_base::deadline::Demand;
+use beadlock_base::process::Stat;
 use beadlock_core::helper_request::{KIND, WatchdogRequest};
-use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::tree::{self, Tree};
+use crate::ending::{Asks, Ending, Look, Members, end_all};
+use crate::tree::Tree;
 use beadlock_base::escape::in_title;
 use beside_command::{BesideCommand, begin};
 use pulse::{Came, Heard};
@@ -61,14 +61,8 @@ pub use beadlock_core::helper_request::{EndTree, KnownCommand};
 pub use gate_keeper::{GateKeeper, GateKeeperHelper};
 pub use pulse::{HearHeartbeats, Pulse};
 
-/// The pause between two looks at all processes.
-const PAUSE: Duration = Duration::from_millis(10);
-
 /// How often it is looked whether a stopped process still stands still.
 const AGAIN: Duration = Duration::from_millis(20);
-
-/// After this long what gets KILL would have ended if it could.
-const LONG: Duration = Duration::from_secs(2);
 
 /// A watchdog that watches. Dropped, it is killed and reaped, and does nothing.
 #[derive(Debug)]
@@ -146,7 +140,8 @@ impl Helper for WatchdogHelper {
         } else {
             grace
         };
-        end_tree(&tree, grace, || heard.is_past_deadline());
+        let ending = Ending::new(Asks::EachNew, grace, Instant::now());
+        end_all(&mut Orphaned { tree, heard }, ending);
         0
     }
 }
@@ -167,33 +162,23 @@ fn wait_for_parent(heard: &mut Heard, tree: impl Fn() -> Vec<Stat>) {
     }
 }
 
-/// TERM to each process that is found, CONT, and after the grace or past a deadline KILL, until none is found twice in
-/// a row.
-fn end_tree(tree: &Tree, grace: Duration, is_past_deadline: impl Fn() -> bool) {
-    let begun = Instant::now();
-    let mut asked = HashSet::new();
-    let mut seen_none = false;
-    while process::proc_is_ours() {
-        let living = tree.living();
-        if living.is_empty() && seen_none {
-            return;
-        }
-        seen_none = living.is_empty();
-        if begun.elapsed() >= grace || is_past_deadline() {
-            tree::signal(&living, Signal::SIGKILL);
+/// A tree that is ended without the parent, and the deadlines that were told of.
+struct Orphaned {
+    tree: Tree,
+    heard: Heard,
+}
+
+impl Members for Orphaned {
+    fn look(&mut self) -> Look {
+        Look::of_scan(self.tree.living())
+    }
+
+    fn demand(&mut self) -> Demand {
+        if self.heard.is_past_deadline() {
+            Demand::Kill
         } else {
-            let is_new = |stat: &&Stat| asked.insert((stat.pid, stat.start_ticks));
-            for stat in living.iter().filter(is_new) {
-                tree::signal(std::slice::from_ref(stat), Signal::SIGTERM);
-                tree::signal(std::slice::from_ref(stat), Signal::SIGCONT);
-            }
+            Demand::Nothing
         }
-        // What it may not kill it need not ask a hundred times a second.
-        sleep(if begun.elapsed() > grace.saturating_add(LONG) {
-            LONG
-        } else {
-            PAUSE
-        });
     }
 }
 

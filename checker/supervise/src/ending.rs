@@ -1,0 +1,321 @@
+//! The end of a tree of processes (docs/design.md#signals): what is decided, without any process, and the loop that
+//! carries it out.
+//!
+//! Each process is asked to end, by TERM or by the signal that ends this program, and then gets CONT: a stopped process
+//! has to go on to handle a signal. After the grace, or when a deadline demands it, KILL follows. All of it is over when
+//! two looks in a row show nobody, because one scan of `/proc` can miss a process that is just being born.
+//!
+//! [`Ending`] is the only place where this is decided. It starts no process, sends no signal and reads no clock.
+//! [`end_all`] is the loop around it. A program that waits for other events too makes its own steps with it.
+//!
+//! # Limits
+//! A process that is killed may take long to end, and one of another user may not be killed at all. Both are asked ever
+//! more seldom, and waited for.
+
+use std::collections::HashMap;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use beadlock_base::deadline::{Demand, boottime};
+use beadlock_base::process::Stat;
+use nix::sys::signal::Signal;
+
+use crate::known_process::HelperKind;
+use crate::tree;
+
+/// The first pause between two looks.
+const SHORT: Duration = Duration::from_millis(5);
+/// The longest pause while the grace runs, where nothing but the clock tells of an end.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// The longest pause between two KILLs to the same processes.
+const KILL_AGAIN: Duration = Duration::from_secs(2);
+
+/// Who is asked to end before the grace is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asks {
+    /// Nobody: they know already, or are not to do anything any more.
+    Nobody,
+    /// All at the first look that shows any. What these start to tidy up is left alone.
+    Present,
+    /// Each one when it is first seen.
+    EachNew,
+    /// Each one when it is first seen, but what was started by one that had been asked by then, while that one lives.
+    NewLineages,
+}
+
+/// What one look at the processes has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Look {
+    /// These live.
+    Living(Vec<Stat>),
+    /// Somebody lives whom `/proc` does not show.
+    Hidden,
+    /// Nobody was seen. One that was being born may have been missed.
+    NoneSeen,
+    /// Nobody lives, for certain.
+    Nobody,
+}
+
+impl Look {
+    /// That of one scan, which may have missed a process.
+    pub fn of_scan(living: Vec<Stat>) -> Self {
+        if living.is_empty() {
+            Self::NoneSeen
+        } else {
+            Self::Living(living)
+        }
+    }
+
+    /// Those that were seen.
+    pub fn living(&self) -> &[Stat] {
+        match self {
+            Self::Living(living) => living,
+            Self::Hidden | Self::NoneSeen | Self::Nobody => &[],
+        }
+    }
+}
+
+/// The time of a look.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// For what is measured.
+    pub instant: Instant,
+    /// In clock ticks after boot, as [`Stat::start_ticks`].
+    pub ticks: u64,
+}
+
+impl Now {
+    /// By the system's clocks.
+    pub fn read() -> Self {
+        Self {
+            instant: Instant::now(),
+            // `/proc` counts 100 ticks a second.
+            ticks: u64::try_from(boottime().as_millis() / 10).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// What is to be done after a look.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// To be sent in this order. An empty list is for those who are not seen.
+    pub send: Vec<(Signal, Vec<Stat>)>,
+    /// When the next look is due.
+    pub again_in: Duration,
+    /// Nobody is left, or what is left is given up.
+    pub done: bool,
+}
+
+/// The end of a tree, step by step.
+#[derive(Debug, Clone)]
+pub struct Ending {
+    asks: Asks,
+    signal: Signal,
+    /// `None`: never.
+    kill_at: Option<Instant>,
+    /// For how long what gets KILL is waited for; `None`: for as long as it takes.
+    give_up: Option<Duration>,
+    pause: Duration,
+    longest_pause: Duration,
+    has_asked: bool,
+    /// When each was asked, in clock ticks after boot.
+    asked: HashMap<Id, u64>,
+    killing: Option<Killing>,
+    seen_none: bool,
+    is_spared: fn(&Stat) -> bool,
+}
+
+/// A PID, and when the process began.
+type Id = (i32, u64);
+
+#[derive(Debug, Clone)]
+struct Killing {
+    since: Instant,
+    last: Instant,
+    pause: Duration,
+    living: Vec<Id>,
+}
+
+impl Ending {
+    /// One that begins `now`, and kills what is left after the `grace`.
+    pub fn new(asks: Asks, grace: Duration, now: Instant) -> Self {
+        Self {
+            asks,
+            signal: Signal::SIGTERM,
+            kill_at: now.checked_add(grace),
+            give_up: None,
+            pause: SHORT,
+            longest_pause: LOOK_AGAIN,
+            has_asked: false,
+            asked: HashMap::new(),
+            killing: None,
+            seen_none: false,
+            is_spared: |stat| HelperKind::of(stat.pid) == Some(HelperKind::Watchdog),
+        }
+    }
+
+    /// What the clock and the look ask for, and a deadline that is kept elsewhere. KILL reaches the watchdogs of holds
+    /// among the living only when nobody else is left: until then their locks are held.
+    pub fn next(&mut self, look: &Look, now: Now, demand: Demand) -> Step {
+        let done = match look {
+            Look::Nobody => true,
+            Look::NoneSeen => std::mem::replace(&mut self.seen_none, true),
+            Look::Living(_) | Look::Hidden => {
+                self.seen_none = false;
+                return if demand == Demand::Kill || self.is_over(now.instant) {
+                    self.kill(look.living(), now.instant)
+                } else {
+                    self.ask(look.living(), now)
+                };
+            }
+        };
+        Step {
+            send: Vec::new(),
+            again_in: SHORT,
+            done,
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.kill_at.is_some_and(|at| now >= at)
+    }
+
+    fn ask(&mut self, living: &[Stat], now: Now) -> Step {
+        let is_first = !std::mem::replace(&mut self.has_asked, true);
+        let new: Vec<Stat> = match self.asks {
+            Asks::Present if is_first => living.to_vec(),
+            Asks::Nobody | Asks::Present => Vec::new(),
+            Asks::EachNew | Asks::NewLineages => self.new_among(living),
+        };
+        self.asked
+            .extend(new.iter().map(|stat| (id(stat), now.ticks)));
+        // Those who are not seen may be reached by their group all the same.
+        let is_for_hidden = is_first && living.is_empty() && self.asks != Asks::Nobody;
+        let send = if new.is_empty() && !is_for_hidden {
+            Vec::new()
+        } else {
+            vec![(self.signal, new.clone()), (Signal::SIGCONT, new)]
+        };
+        let pause = self.pause;
+        self.pause = (pause * 2).min(self.longest_pause);
+        Step {
+            send,
+            again_in: pause.min(self.left(now.instant)),
+            done: false,
+        }
+    }
+
+    fn new_among(&self, living: &[Stat]) -> Vec<Stat> {
+        let by_pid: HashMap<i32, &Stat> = living.iter().map(|stat| (stat.pid, stat)).collect();
+        let is_new = |stat: &&Stat| match self.asks {
+            Asks::NewLineages => !self.has_heard(stat, &by_pid),
+            _ => !self.asked.contains_key(&id(stat)),
+        };
+        living.iter().filter(is_new).cloned().collect()
+    }
+
+    /// It was asked, or was started by one that was asked before.
+    fn has_heard(&self, stat: &Stat, by_pid: &HashMap<i32, &Stat>) -> bool {
+        let mut ancestor = stat;
+        // No more of them than there are: the numbers were read one after the other, and may lead in a circle.
+        for _ in 0..by_pid.len() {
+            match (self.asked.get(&id(ancestor)), by_pid.get(&ancestor.ppid)) {
+                (Some(since), _) => return ancestor == stat || stat.start_ticks >= *since,
+                (None, Some(parent)) => ancestor = parent,
+                (None, None) => return false,
+            }
+        }
+        false
+    }
+
+    /// New ones get KILL at once. The same ones again get it after a pause, which grows: they may not be killed at all.
+    fn kill(&mut self, living: &[Stat], now: Instant) -> Step {
+        let mut ids: Vec<Id> = living.iter().map(id).collect();
+        ids.sort_unstable();
+        let (since, pause) = match &self.killing {
+            Some(before) if before.living == ids => {
+                let left = (before.last + before.pause).saturating_duration_since(now);
+                if !left.is_zero() {
+                    return Step {
+                        again_in: left,
+                        ..Step::default()
+                    };
+                }
+                (before.since, (before.pause * 2).min(KILL_AGAIN))
+            }
+            Some(before) => (before.since, SHORT),
+            None => (now, SHORT),
+        };
+        self.killing = Some(Killing {
+            since,
+            last: now,
+            pause,
+            living: ids,
+        });
+        let meant: Vec<Stat> = if living.iter().all(self.is_spared) {
+            living.to_vec()
+        } else {
+            let is_meant = |stat: &&Stat| !(self.is_spared)(stat);
+            living.iter().filter(is_meant).cloned().collect()
+        };
+        Step {
+            send: vec![(Signal::SIGKILL, meant)],
+            again_in: pause,
+            done: self
+                .give_up
+                .is_some_and(|limit| now.saturating_duration_since(since) >= limit),
+        }
+    }
+
+    /// How long nothing is to be done, unless a look shows something new: zero when KILL is due.
+    pub fn left(&self, now: Instant) -> Duration {
+        let next = match &self.killing {
+            Some(killing) => killing.last.checked_add(killing.pause),
+            None => self.kill_at,
+        };
+        next.map_or(Duration::MAX, |next| next.saturating_duration_since(now))
+    }
+}
+
+fn id(stat: &Stat) -> Id {
+    (stat.pid, stat.start_ticks)
+}
+
+/// Processes that are to end, how they are found, and how they are reached.
+pub trait Members {
+    /// Who lives of them now.
+    fn look(&mut self) -> Look;
+
+    /// Sends the signal to these, which the last look has shown, and where the list is empty to those it has not shown.
+    fn signal(&mut self, signal: Signal, to: &[Stat]) {
+        tree::signal(to, signal);
+    }
+
+    /// What a deadline demands that is kept beside the grace.
+    fn demand(&mut self) -> Demand {
+        Demand::Nothing
+    }
+
+    /// Waits before the next look.
+    fn wait(&mut self, limit: Duration) {
+        sleep(limit);
+    }
+}
+
+/// Ends the `members`, and returns when nobody of them is left.
+pub fn end_all(members: &mut impl Members, mut ending: Ending) {
+    loop {
+        let look = members.look();
+        let step = ending.next(&look, Now::read(), members.demand());
+        for (signal, to) in &step.send {
+            members.signal(*signal, to);
+        }
+        if step.done {
+            return;
+        }
+        members.wait(step.again_in);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+use super::*;
+
+const GRACE: Duration = Duration::from_secs(10);
+
+/// PID, parent and start of a process that does not exist: the kernel's limit is 2^22.
+fn stat(pid: i32, ppid: i32, start_ticks: u64) -> Stat {
+    const BASE: i32 = 1 << 30;
+    let numbers = "0 ".repeat(15);
+    let line = format!(
+        "{} (x) S {} 0 0 {numbers}{start_ticks}",
+        BASE + pid,
+        BASE + ppid
+    );
+    Stat::parse(line.as_bytes()).unwrap()
+}
+
+fn processes(pids: &[i32]) -> Vec<Stat> {
+    pids.iter().map(|pid| stat(*pid, 0, 100)).collect()
+}
+
+fn living(pids: &[i32]) -> Look {
+    Look::Living(processes(pids))
+}
+
+/// A machine, and a clock that is set by hand.
+struct Bench {
+    ending: Ending,
+    begun: Instant,
+}
+
+impl Bench {
+    fn new(asks: Asks, grace: Duration) -> Self {
+        let begun = Instant::now();
+        Self {
+            ending: Ending {
+                is_spared: |_| false,
+                ..Ending::new(asks, grace, begun)
+            },
+            begun,
+        }
+    }
+
+    fn next_with(&mut self, millis: u64, look: &Look, demand: Demand) -> Step {
+        let now = Now {
+            instant: self.begun + Duration::from_millis(millis),
+            ticks: 1000 + millis / 10,
+        };
+        self.ending.next(look, now, demand)
+    }
+
+    fn next(&mut self, millis: u64, look: &Look) -> Step {
+        self.next_with(millis, look, Demand::Nothing)
+    }
+}
+
+fn asked(pids: &[i32]) -> Vec<(Signal, Vec<Stat>)> {
+    vec![
+        (Signal::SIGTERM, processes(pids)),
+        (Signal::SIGCONT, processes(pids)),
+    ]
+}
+
+fn killed(pids: &[i32]) -> Vec<(Signal, Vec<Stat>)> {
+    vec![(Signal::SIGKILL, processes(pids))]
+}
+
+#[test]
+fn each_is_asked_once_and_what_is_left_after_the_grace_is_killed() {
+    let mut bench = Bench::new(Asks::EachNew, GRACE);
+    assert_eq!(bench.next(0, &living(&[1, 2])).send, asked(&[1, 2]));
+    assert_eq!(bench.next(5, &living(&[1, 2, 3])).send, asked(&[3]));
+    assert_eq!(bench.next(9_999, &living(&[1, 3])).send, []);
+    assert_eq!(bench.next(10_000, &living(&[1, 3])).send, killed(&[1, 3]));
+    let reborn = Look::Living(vec![stat(1, 0, 200)]);
+    let mut bench = Bench::new(Asks::EachNew, GRACE);
+    bench.next(0, &living(&[1]));
+    assert_eq!(
+        bench.next(5, &reborn).send.len(),
+        2,
+        "its PID is another process by now"
+    );
+}
+
+#[test]
+fn two_looks_in_a_row_that_show_nobody_are_the_end() {
+    let mut bench = Bench::new(Asks::EachNew, GRACE);
+    assert!(!bench.next(0, &Look::NoneSeen).done);
+    let missed = bench.next(5, &living(&[1]));
+    assert_eq!((missed.send, missed.done), (asked(&[1]), false));
+    assert!(!bench.next(10, &Look::NoneSeen).done, "once again");
+    assert!(bench.next(15, &Look::NoneSeen).done);
+    assert!(
+        Bench::new(Asks::EachNew, GRACE).next(0, &Look::Nobody).done,
+        "that is certain"
+    );
+}
+
+#[test]
+fn a_look_that_shows_nobody_while_somebody_lives_is_not_the_end() {
+    let mut bench = Bench::new(Asks::Present, GRACE);
+    for millis in [0, 5] {
+        assert!(!bench.next(millis, &Look::Hidden).done);
+    }
+    let mut bench = Bench::new(Asks::Present, GRACE);
+    assert_eq!(
+        bench.next(0, &Look::Hidden).send,
+        asked(&[]),
+        "their group hears it"
+    );
+    assert_eq!(bench.next(5, &Look::Hidden).send, []);
+    assert_eq!(bench.next(10_000, &Look::Hidden).send, killed(&[]));
+}
+
+#[test]
+fn what_those_that_were_asked_start_to_tidy_up_is_left_alone_until_the_grace_is_over() {
+    let mut bench = Bench::new(Asks::Present, GRACE);
+    bench.next(0, &Look::NoneSeen);
+    assert_eq!(bench.next(5, &living(&[1])).send, asked(&[1]));
+    assert_eq!(bench.next(10, &living(&[1, 2])).send, []);
+    assert_eq!(bench.next(10_000, &living(&[2])).send, killed(&[2]));
+}
+
+#[test]
+fn a_process_of_a_parent_that_had_been_asked_is_new_once_that_parent_is_gone() {
+    let look = |stats: &[Stat]| Look::Living(stats.to_vec());
+    // Asked at 1000 ticks: 2 was born before that and missed, 3 and 4 after it.
+    let (parent, missed, after, below) = (
+        stat(1, 0, 500),
+        stat(2, 1, 999),
+        stat(3, 1, 1000),
+        stat(4, 3, 1001),
+    );
+    let mut bench = Bench::new(Asks::NewLineages, GRACE);
+    bench.next(0, &look(std::slice::from_ref(&parent)));
+    let all = [parent, missed.clone(), after.clone(), below.clone()];
+    assert_eq!(bench.next(20, &look(&all)).send[0].1, [missed]);
+    let orphans = [stat(3, 9, 1000), below];
+    assert_eq!(bench.next(40, &look(&orphans)).send[0].1, orphans);
+    let circle = [stat(5, 6, 1), stat(6, 5, 1)];
+    assert_eq!(bench.next(60, &look(&circle)).send[0].1, circle);
+}
+
+#[test]
+fn a_deadline_kills_before_the_grace_is_over_and_no_grace_kills_at_once() {
+    for demand in [Demand::Nothing, Demand::Ask] {
+        let mut bench = Bench::new(Asks::EachNew, GRACE);
+        assert_eq!(bench.next_with(0, &living(&[1]), demand).send, asked(&[1]));
+        let step = bench.next_with(5, &living(&[1]), Demand::Kill);
+        assert_eq!(step.send, killed(&[1]));
+    }
+    let mut bench = Bench::new(Asks::EachNew, Duration::ZERO);
+    assert_eq!(bench.next(0, &living(&[1])).send, killed(&[1]));
+    let mut bench = Bench::new(Asks::Nobody, Duration::MAX);
+    let step = bench.next(u64::from(u32::MAX), &living(&[1]));
+    assert_eq!((step.send, step.done), (vec![], false), "there is no end");
+}
+
+#[test]
+fn who_may_not_be_killed_is_asked_ever_more_seldom_and_a_new_one_at_once() {
+    let mut bench = Bench::new(Asks::EachNew, Duration::ZERO);
+    let (mut millis, mut pauses) = (0, Vec::new());
+    for _ in 0..11 {
+        let step = bench.next(millis, &living(&[1, 2]));
+        assert_eq!(step.send, killed(&[1, 2]));
+        let pause = u64::try_from(step.again_in.as_millis()).unwrap();
+        pauses.push(pause);
+        let early = bench.next(millis + pause / 2, &living(&[2, 1]));
+        assert_eq!(early.send, [], "woken before its time");
+        millis += pause;
+        assert_eq!(
+            bench
+                .ending
+                .left(bench.begun + Duration::from_millis(millis)),
+            Duration::ZERO
+        );
+    }
+    assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2000, 2000]);
+    bench.next(millis, &living(&[1, 2]));
+    assert_eq!(
+        bench.next(millis + 1, &living(&[2, 3])).send,
+        killed(&[2, 3])
+    );
+}
+
+#[test]
+fn a_watchdog_is_killed_when_nobody_else_is_left() {
+    let mut bench = Bench::new(Asks::EachNew, Duration::ZERO);
+    bench.ending.is_spared = |one| one.pid == stat(2, 0, 0).pid;
+    assert_eq!(bench.next(0, &living(&[1, 2, 3])).send, killed(&[1, 3]));
+    assert_eq!(bench.next(1, &living(&[2])).send, killed(&[2]));
+}
+
+#[test]
+fn the_looks_come_at_short_pauses_and_not_after_the_grace_is_over() {
+    let mut bench = Bench::new(Asks::EachNew, Duration::from_millis(52));
+    let pauses = [0, 5, 15, 35, 51].map(|millis| bench.next(millis, &living(&[1])).again_in);
+    assert_eq!(pauses, [5, 10, 20, 17, 1].map(Duration::from_millis));
+}
