@@ -157,20 +157,25 @@ pub fn descendants(of: i32) -> Vec<Stat> {
     tree
 }
 
-/// No process lives in the process group, seen twice: one scan can miss a process that is being made. Zombies have
-/// ended. A group that exists and that `/proc` does not show counts as alive.
+/// The living processes of a process group, by one scan, which can miss one that is being made. Zombies have ended.
+/// `None`: the group exists, and `/proc` does not show who is in it.
+pub fn living_in_group(group: i32) -> Option<Vec<Stat>> {
+    if killpg(Pid::from_raw(group), None) == Err(Errno::ESRCH) {
+        return Some(Vec::new());
+    }
+    let mut members = all();
+    members.retain(|stat| stat.pgrp == group);
+    if members.is_empty() {
+        return None;
+    }
+    members.retain(|stat| !stat.is_zombie() || is_dead_zombie(stat.pid) == Some(false));
+    Some(members)
+}
+
+/// No process lives in the process group, seen twice: one scan can miss a process that is being made. A group that
+/// exists and that `/proc` does not show counts as alive.
 pub fn group_is_gone(group: i32) -> bool {
-    let is_gone = || {
-        if killpg(Pid::from_raw(group), None) == Err(Errno::ESRCH) {
-            return true;
-        }
-        let mut members = all()
-            .into_iter()
-            .filter(|stat| stat.pgrp == group)
-            .peekable();
-        members.peek().is_some()
-            && members.all(|stat| stat.is_zombie() && is_dead_zombie(stat.pid) != Some(false))
-    };
+    let is_gone = || living_in_group(group).is_some_and(|living| living.is_empty());
     is_gone() && is_gone()
 }
 

@@ -1,24 +1,27 @@
 //! The command of a cycle, from its start to the end of what must end with it.
 
 use std::process::{Child, ExitStatus};
-use std::{io, os::fd::AsFd, thread, time::Duration, time::Instant};
+use std::{io, os::fd::AsFd, time::Duration, time::Instant};
 
 use nix::unistd::Pid;
 use nix::{
     errno::Errno, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::signal::Signal,
 };
 use nix::{
-    sys::signal::kill, sys::wait::Id, sys::wait::WaitPidFlag, sys::wait::WaitStatus,
+    sys::signal::killpg, sys::wait::Id, sys::wait::WaitPidFlag, sys::wait::WaitStatus,
     sys::wait::waitid,
 };
 
-use super::GRACE;
 use beadlock_base::deadline::{DeadlineWatch, Demand};
 use beadlock_base::{
     process::{self, Stat},
     sys,
 };
 use beadlock_core::gate_loss::GateWatch;
+
+use super::GRACE;
+use crate::ending::{Asks, Ending, Look, Members, end_all};
+use crate::tree;
 
 /// A command that runs, in a process group of its own.
 #[derive(Debug)]
@@ -96,41 +99,11 @@ impl Work {
         }
     }
 
-    fn demand(&mut self) -> Demand {
-        self.deadline
-            .as_mut()
-            .map_or(Demand::Nothing, DeadlineWatch::demand)
-    }
-
-    /// TERM, then CONT for stopped processes, then KILL: after the grace, or at the deadline. Returns when nothing
-    /// lives any more of the group, and in a fleet of all that the command has started.
+    /// Asks it to end, and kills what is left after the grace or at the deadline. Returns when nothing lives any more
+    /// of the group, and in a fleet of all that the command has started.
     pub(super) fn end(&mut self) -> io::Result<ExitStatus> {
-        self.signal(&[Signal::SIGTERM, Signal::SIGCONT]);
-        let begun = Instant::now();
-        let mut pause = Duration::from_millis(5);
-        while !self.is_gone() {
-            if begun.elapsed() >= GRACE || self.demand() == Demand::Kill {
-                self.signal(&[Signal::SIGKILL]);
-            }
-            thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(100));
-        }
+        end_all(self, Ending::new(Asks::Present, GRACE, Instant::now()));
         self.reap()
-    }
-
-    fn signal(&self, signals: &[Signal]) {
-        for signal in signals {
-            let _ = kill(Pid::from_raw(-self.group.as_raw()), *signal);
-            for stat in self.elsewhere() {
-                // Our descendant: its number is its own until its parent, or this process, reaps it.
-                let _ = kill(Pid::from_raw(stat.pid), *signal);
-            }
-        }
-    }
-
-    fn is_gone(&self) -> bool {
-        let is_gone = || process::group_is_gone(self.group.as_raw()) && self.elsewhere().is_empty();
-        is_gone() && (self.deadline.is_none() || is_gone())
     }
 
     /// What lives of the command's tree outside of its group, where the deadline of a fleet ends that too.
@@ -159,6 +132,33 @@ impl Work {
     }
 }
 
+impl Members for Work {
+    fn look(&mut self) -> Look {
+        let in_group = process::living_in_group(self.group.as_raw());
+        let is_hidden = in_group.is_none();
+        let mut living = in_group.unwrap_or_default();
+        living.extend(self.elsewhere());
+        if is_hidden && living.is_empty() {
+            return Look::Hidden;
+        }
+        Look::of_scan(living)
+    }
+
+    /// To the group as one: nobody who is just being born in it is missed.
+    fn signal(&mut self, signal: Signal, to: &[Stat]) {
+        let _ = killpg(self.group, signal);
+        let mut elsewhere = to.to_vec();
+        elsewhere.retain(|stat| stat.pgrp != self.group.as_raw());
+        tree::signal(&elsewhere, signal);
+    }
+
+    fn demand(&mut self) -> Demand {
+        self.deadline
+            .as_mut()
+            .map_or(Demand::Nothing, DeadlineWatch::demand)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,7 +173,7 @@ mod tests {
             .spawn()
             .unwrap();
         let mut work = Work::new(child, None);
-        assert!(!work.is_gone());
+        assert!(matches!(work.look(), Look::Living(living) if living.len() == 1));
         assert_eq!(
             work.wait(Duration::from_millis(20), None),
             WaitEnd::TimedOut
@@ -181,10 +181,10 @@ mod tests {
         work.child.kill().unwrap();
         assert_eq!(work.wait(Duration::from_secs(10), None), WaitEnd::Ended);
         assert!(
-            work.is_gone() && work.was_killed(),
+            work.look() == Look::NoneSeen && work.was_killed(),
             "the leader is a zombie"
         );
         work.reap().unwrap();
-        assert!(work.is_gone());
+        assert_eq!(work.look(), Look::NoneSeen);
     }
 }
