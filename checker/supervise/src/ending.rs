@@ -17,8 +17,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use beadlock_base::deadline::{Demand, boottime};
-use beadlock_base::process::Stat;
-use nix::sys::signal::Signal;
+use beadlock_base::process::{self, Stat};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use crate::known_process::HelperKind;
 use crate::tree;
@@ -27,6 +28,8 @@ use crate::tree;
 const SHORT: Duration = Duration::from_millis(5);
 /// The longest pause while the grace runs, where nothing but the clock tells of an end.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// The same where each end is an event. The net only: the last process of a subreaper's tree is its child.
+const NET: Duration = Duration::from_secs(5);
 /// The longest pause between two KILLs to the same processes.
 const KILL_AGAIN: Duration = Duration::from_secs(2);
 
@@ -154,6 +157,44 @@ impl Ending {
         }
     }
 
+    /// One that waits for the end alone until [`Self::kill_within`] or [`Self::ask_within`], in a program that hears of
+    /// each end.
+    pub fn waiting() -> Self {
+        Self {
+            kill_at: None,
+            pause: NET,
+            longest_pause: NET,
+            ..Self::new(Asks::Nobody, Duration::ZERO, Instant::now())
+        }
+    }
+
+    /// Asks by this signal in place of TERM.
+    #[must_use]
+    pub fn asking_by(self, signal: Signal) -> Self {
+        Self { signal, ..self }
+    }
+
+    /// What lives on for this long after KILL is given up.
+    #[must_use]
+    pub fn giving_up_after(self, limit: Duration) -> Self {
+        Self {
+            give_up: Some(limit),
+            ..self
+        }
+    }
+
+    /// Kills what is left after the `grace`, or earlier where that was settled before.
+    pub fn kill_within(&mut self, grace: Duration, now: Instant) {
+        let kill_at = now.checked_add(grace);
+        self.kill_at = [self.kill_at, kill_at].into_iter().flatten().min();
+    }
+
+    /// The same, and asks those who are there at the next look, whatever has been asked before.
+    pub fn ask_within(&mut self, grace: Duration, now: Instant) {
+        (self.asks, self.has_asked) = (Asks::Present, false);
+        self.kill_within(grace, now);
+    }
+
     /// What the clock and the look ask for, and a deadline that is kept elsewhere. KILL reaches the watchdogs of holds
     /// among the living only when nobody else is left: until then their locks are held.
     pub fn next(&mut self, look: &Look, now: Now, demand: Demand) -> Step {
@@ -232,38 +273,44 @@ impl Ending {
     fn kill(&mut self, living: &[Stat], now: Instant) -> Step {
         let mut ids: Vec<Id> = living.iter().map(id).collect();
         ids.sort_unstable();
-        let (since, pause) = match &self.killing {
-            Some(before) if before.living == ids => {
-                let left = (before.last + before.pause).saturating_duration_since(now);
-                if !left.is_zero() {
-                    return Step {
-                        again_in: left,
-                        ..Step::default()
-                    };
-                }
-                (before.since, (before.pause * 2).min(KILL_AGAIN))
-            }
-            Some(before) => (before.since, SHORT),
-            None => (now, SHORT),
-        };
-        self.killing = Some(Killing {
-            since,
-            last: now,
-            pause,
-            living: ids,
+        let since = self.killing.as_ref().map_or(now, |killing| killing.since);
+        let is_for = now.saturating_duration_since(since);
+        let last = self
+            .give_up
+            .map_or(Duration::MAX, |limit| limit.saturating_sub(is_for));
+        let before = self.killing.take().filter(|before| before.living == ids);
+        let left = before.as_ref().map_or(Duration::ZERO, |before| {
+            (before.last + before.pause).saturating_duration_since(now)
         });
-        let meant: Vec<Stat> = if living.iter().all(self.is_spared) {
+        let (killing, send, again_in) = match before {
+            Some(before) if !left.is_zero() => (before, Vec::new(), left),
+            before => {
+                let pause = before.map_or(SHORT, |before| (before.pause * 2).min(KILL_AGAIN));
+                let killing = Killing {
+                    since,
+                    last: now,
+                    pause,
+                    living: ids,
+                };
+                let send = vec![(Signal::SIGKILL, self.to_kill(living))];
+                (killing, send, pause)
+            }
+        };
+        self.killing = Some(killing);
+        Step {
+            send,
+            again_in: again_in.min(last),
+            done: last.is_zero(),
+        }
+    }
+
+    fn to_kill(&self, living: &[Stat]) -> Vec<Stat> {
+        let mut meant = living.to_vec();
+        meant.retain(|stat| !(self.is_spared)(stat));
+        if meant.is_empty() {
             living.to_vec()
         } else {
-            let is_meant = |stat: &&Stat| !(self.is_spared)(stat);
-            living.iter().filter(is_meant).cloned().collect()
-        };
-        Step {
-            send: vec![(Signal::SIGKILL, meant)],
-            again_in: pause,
-            done: self
-                .give_up
-                .is_some_and(|limit| now.saturating_duration_since(since) >= limit),
+            meant
         }
     }
 
@@ -314,6 +361,21 @@ pub fn end_all(members: &mut impl Members, mut ending: Ending) {
             return;
         }
         members.wait(step.again_in);
+    }
+}
+
+/// A process group whose leader is a child that is not reaped, so that the number is not another group's by now.
+#[derive(Debug, Clone, Copy)]
+pub struct Group(pub Pid);
+
+impl Members for Group {
+    fn look(&mut self) -> Look {
+        process::living_in_group(self.0.as_raw()).map_or(Look::Hidden, Look::of_scan)
+    }
+
+    /// To the group as one: nobody who is just being born in it is missed.
+    fn signal(&mut self, signal: Signal, _to: &[Stat]) {
+        let _ = killpg(self.0, signal);
     }
 }
 

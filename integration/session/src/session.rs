@@ -20,7 +20,7 @@ use super::steps::Steps;
 use crate::interactive_wait::InteractiveWait;
 use crate::on_loss::OnLoss;
 use crate::session_claim::{CommandProcess, SessionClaim, Watchfulness};
-use crate::supervise::{Ended, Running};
+use crate::supervise::{Ended, LostClaim, Running};
 use beadlock_claim::error::{Error, Exit};
 use beadlock_claim::observe::{Stopped, WaitControl};
 use beadlock_claim::report::Report;
@@ -161,7 +161,7 @@ impl Session<'_> {
         let (ended, step) =
             stage.supervise(&mut running, waiting, self.steps.as_ref(), &variables)?;
         let (end, why) = (ended.end(), Why::ended(ended.ending));
-        let lost = stage.end(ended.lost, why, step.as_deref());
+        let lost = stage.end(ended.cause, why, step.as_deref());
         // The command's tree was to be ended with us for as long as a claim stood.
         drop(watchdog);
         drop(child);
@@ -368,7 +368,7 @@ impl Stage<'_, '_> {
         waiting: Waiting,
         steps: Option<&Steps>,
         variables: &[(OsString, OsString)],
-    ) -> Result<(Ended, Option<String>), Stopped> {
+    ) -> Result<(Ended<LostClaim>, Option<String>), Stopped> {
         if let Some(error) = self.claims.iter().find_map(|claim| claim.may_begin().err()) {
             self.end(None, Why::NOT_STARTED, None);
             return Err(error.ending(Exit::NotStarted).into());
@@ -391,9 +391,9 @@ impl Stage<'_, '_> {
         self.report.left = ended.left.iter().map(|stat| stat.pid).collect();
         let step = steps.and_then(Steps::failed);
         if let (Some(steps), Outcome::Failure, None) =
-            (steps, Why::ended(ended.ending).result, &ended.lost)
+            (steps, Why::ended(ended.ending).result, &ended.cause)
         {
-            ended.lost = self.roll_back(running, steps, variables, step.as_deref());
+            ended.cause = self.roll_back(running, steps, variables, step.as_deref());
         }
         let left = tree::without_upkeep(&ended.left);
         if let (false, Some(claim)) = (left.is_empty(), self.claims.first()) {
@@ -445,7 +445,7 @@ impl Stage<'_, '_> {
             CommandEnd::Exited(code) => failed(&format!("it ended with code {code}")),
             CommandEnd::Killed(signal) => failed(&format!("it was killed by signal {signal}")),
         }
-        ended.lost
+        ended.cause
     }
 
     /// Ends every claim, the one that was obtained last first; the answer is the loss that was seen, else the first

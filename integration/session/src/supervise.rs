@@ -4,8 +4,9 @@
 //! returns only when the whole tree has ended. Without one, what the command left behind is reported.
 
 use std::time::{Duration, Instant};
-use std::{io, os::fd::AsFd, thread::sleep};
+use std::{io, os::fd::AsFd, os::fd::BorrowedFd, thread::sleep};
 
+use beadlock_base::deadline::Demand;
 use beadlock_base::process::{self, Stat};
 use beadlock_base::{duration::shown, sys::Starting};
 use nix::sys::signal::{Signal, kill, killpg, raise};
@@ -17,19 +18,11 @@ use beadlock_base::poll::wait_for_each;
 use beadlock_claim::error::Exit;
 use beadlock_claim::keeping::{Guard, LossReport};
 use beadlock_claim::loss::Loss;
-use beadlock_claim::wait::Deadline;
 use beadlock_console::end::End;
 use beadlock_console::talk::Talk;
+use beadlock_supervise::ending::{Ending, Look, Now, Step};
 use beadlock_supervise::signals::{Received, Signals};
 use beadlock_supervise::tree::{self, CommandEnd, Tree};
-
-/// How often the tree is looked at again while its end is waited for. The net only: the last process of the tree is our
-/// child by then, and its end reaches us as SIGCHLD.
-const NET: Duration = Duration::from_secs(5);
-/// After KILL its end is near. A process that may not be killed is asked ever more seldom, up to
-/// [`KILL_AGAIN_AT_MOST`].
-const KILL_AGAIN: Duration = Duration::from_millis(20);
-const KILL_AGAIN_AT_MOST: Duration = Duration::from_secs(2);
 
 /// A command's process, and how it is supervised.
 #[derive(Debug)]
@@ -48,17 +41,20 @@ pub struct Running {
     pub tree: Tree,
 }
 
+/// How a supervised command has ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub struct Ended<C> {
+    /// As the system says it.
     pub ending: CommandEnd,
     /// What it left behind and is still alive.
     pub left: Vec<Stat>,
+    /// SIGINT has come meanwhile.
     pub interrupted: bool,
-    /// The claim that was lost meanwhile, by its place in the list, and how.
-    pub lost: Option<(usize, Loss)>,
+    /// Why it was not left to itself.
+    pub cause: Option<C>,
 }
 
-impl Ended {
+impl<C> Ended<C> {
     /// How the program ends then: as the command did.
     pub fn end(&self) -> End {
         match self.ending {
@@ -71,42 +67,200 @@ impl Ended {
     }
 }
 
-/// What has come to a running command, and when KILL is to come.
-#[derive(Debug, Default)]
-pub struct Came {
-    passed_on: bool,
+/// What is watched beside a running command, and may be the cause of its end. The first cause is the last thing that is
+/// asked of it.
+pub trait Alarms {
+    /// Why the command is not left to itself.
+    type Cause;
+
+    /// What wakes it when it is readable.
+    fn fds(&self) -> Vec<Option<BorrowedFd<'_>>>;
+
+    /// How long it may be left alone, unless it is woken.
+    fn left(&self) -> Duration;
+
+    /// Looks, when it is time or when the descriptors of these places have woken it.
+    fn look(&mut self, woken: &[bool], has_ended: bool) -> Option<Alarm<Self::Cause>>;
+
+    /// The command may have been stopped, and not by itself.
+    fn is_late(&self) -> bool {
+        false
+    }
+
+    /// A signal has come, and was passed on. The tree of a command that survives it must end too where this is a cause.
+    fn signalled(&mut self, _signal: Signal) -> Option<Self::Cause> {
+        None
+    }
+
+    /// There is something else to wait for than the command's end.
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    /// The command has ended, and these are waited for.
+    fn waits_for(&mut self, _left: &[Stat]) {}
+}
+
+/// What an alarm means to the command.
+#[derive(Debug)]
+pub struct Alarm<C> {
+    /// Why.
+    pub cause: C,
+    /// What is done to it.
+    pub response: Response,
+    /// What is said of it then.
+    pub words: Option<String>,
+}
+
+/// What is done to a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Response {
+    /// Its tree is ended, with this grace.
+    End(Duration),
+    /// It gets this signal. Without CONT: a command that somebody has stopped must not go on without its lock.
+    Send(Signal),
+    /// Nothing.
+    GoOn,
+}
+
+/// A claim that was lost, by its place in the list, and how.
+pub(crate) type LostClaim = (usize, Loss);
+
+/// The claims of a command. The first loss is the cause of its end.
+struct Guards<'g> {
+    /// Each with the place of its claim in the list.
+    guards: Vec<(usize, Guard<'g>)>,
+    on_loss: OnLoss,
+    kill_after: Duration,
+    talk: &'g Talk,
+    said_waiting: bool,
+}
+
+impl Alarms for Guards<'_> {
+    type Cause = LostClaim;
+
+    fn fds(&self) -> Vec<Option<BorrowedFd<'_>>> {
+        self.guards.iter().map(|(_, guard)| guard.fd()).collect()
+    }
+
+    fn left(&self) -> Duration {
+        let all = self.guards.iter().map(|(_, guard)| guard.left());
+        all.min().unwrap_or(Duration::MAX)
+    }
+
+    fn look(&mut self, woken: &[bool], _has_ended: bool) -> Option<Alarm<Self::Cause>> {
+        for (at, (claim, guard)) in self.guards.iter_mut().enumerate() {
+            if let Some(told) = guard.look(woken.get(at) == Some(&true)) {
+                let (claim, is_late) = (*claim, guard.is_late());
+                return Some(self.lost(claim, told, is_late));
+            }
+        }
+        None
+    }
+
+    fn is_late(&self) -> bool {
+        self.guards.iter().any(|(_, guard)| guard.is_late())
+    }
+
+    fn waits_for(&mut self, left: &[Stat]) {
+        if !std::mem::replace(&mut self.said_waiting, true) {
+            self.talk.say(&format!(
+                "the command has ended; waiting for {}",
+                tree::names(left)
+            ));
+        }
+    }
+}
+
+impl Guards<'_> {
+    /// The lock is lost: nobody is kept away any more.
+    fn lost(&self, claim: usize, told: LossReport, is_late: bool) -> Alarm<LostClaim> {
+        let (cause, subject) = (&told.cause, told.loss.subject());
+        let grace = match &told.loss {
+            // Before somebody else may have the lock.
+            Loss::Overdue { left, .. } | Loss::Fleet { left, .. } => self.kill_after.min(*left),
+            // Somebody else may have worked under it for long, and the command stands still: it is not to go on.
+            _ if is_late => Duration::ZERO,
+            _ => self.kill_after,
+        };
+        let (response, what) = match self.on_loss {
+            OnLoss::Kill => (Response::End(grace), ", ending the command".to_owned()),
+            OnLoss::Warn => (
+                Response::GoOn,
+                ", the command runs on without it".to_owned(),
+            ),
+            OnLoss::Signal(signal) => (
+                Response::Send(signal),
+                format!(", the command gets {signal} and runs on without it"),
+            ),
+        };
+        Alarm {
+            words: Some(format!("the {subject} is lost{what}: {cause}")),
+            cause: (claim, told.loss),
+            response,
+        }
+    }
+}
+
+/// What has come to a running command, and how far its end is.
+#[derive(Debug)]
+struct Came<C> {
+    /// A signal was passed on, or there is a cause: the whole tree ends.
+    must_end: bool,
     /// When the terminal sent its last signal to the command.
     from_terminal: Option<Instant>,
     interrupted: bool,
-    lost: Option<(usize, Loss)>,
+    cause: Option<C>,
     /// When the command was seen to have ended.
     ended: Option<Instant>,
-    /// When what is left gets KILL, for the first time and again.
-    pub deadline: Option<Deadline>,
-    /// The pause after the last KILL.
-    killed: Option<Duration>,
-    asked: Vec<(i32, u64)>,
+    ending: Ending,
+    /// What is killed was said, or is not to be said.
+    said_killing: bool,
 }
 
 impl Running {
-    /// Waits for the command, passes signals on, watches the lock, and waits for the tree where that is asked for.
-    /// Fails with what `execve` said of the command, which has not run then.
+    /// [`Self::run`] under these claims.
     pub(crate) fn supervise(
         &self,
-        mut starting: Option<Starting>,
-        mut guards: Vec<(usize, Guard<'_>)>,
+        starting: Option<Starting>,
+        guards: Vec<(usize, Guard<'_>)>,
         signals: &mut Signals,
         talk: &Talk,
-    ) -> io::Result<Ended> {
-        let mut came = Came::default();
-        let mut said_waiting = false;
+    ) -> io::Result<Ended<LostClaim>> {
+        let mut guards = Guards {
+            guards,
+            on_loss: self.on_loss,
+            kill_after: self.kill_after,
+            talk,
+            said_waiting: false,
+        };
+        self.run(starting, &mut guards, signals, talk)
+    }
+
+    /// Waits for the command, passes signals on, hears the alarms, and waits for the tree where that is asked for.
+    /// Fails with what `execve` said of the command, which has not run then.
+    pub fn run<A: Alarms>(
+        &self,
+        mut starting: Option<Starting>,
+        alarms: &mut A,
+        signals: &mut Signals,
+        talk: &Talk,
+    ) -> io::Result<Ended<A::Cause>> {
+        let mut came = Came {
+            must_end: false,
+            from_terminal: None,
+            interrupted: false,
+            cause: None,
+            ended: None,
+            ending: Ending::waiting(),
+            said_killing: false,
+        };
         loop {
             let ending = tree::end_of(self.pid);
             // After that: what has ended the command was sent to us before its end was to be seen.
             let mut has_received = false;
             while let Some(received) = signals.receive() {
-                let is_late = guards.iter().any(|(_, guard)| guard.is_late());
-                self.receive(received, ending.is_some(), is_late, &mut came);
+                self.receive(received, ending.is_some(), alarms, &mut came);
                 has_received = true;
             }
             if has_received && ending.is_none() {
@@ -118,60 +272,51 @@ impl Running {
             {
                 starting.result()?;
             }
-            if let Some(ending) = ending {
-                let signalled = self.was_ended_by_a_signal(&mut came);
-                let left = self.left(signalled || self.wait_group);
-                if left.is_empty() || !(signalled || self.wait_group) {
-                    return Ok(Ended {
-                        ending,
-                        left,
-                        interrupted: came.interrupted,
-                        lost: came.lost,
-                    });
+            let mut limit = Duration::MAX;
+            match ending {
+                None => {
+                    tree::reap_orphans(self.pid);
+                    if came.ending.left(Instant::now()).is_zero() {
+                        self.step(&self.look(), &mut came, talk);
+                    }
                 }
-                if signalled {
-                    came.deadline
-                        .get_or_insert_with(|| Deadline::after(self.kill_after));
+                Some(_) if came.cause.is_none() && alarms.is_open() => {}
+                Some(ending) => {
+                    let signalled = self.was_ended_by_a_signal(&mut came);
+                    if signalled {
+                        came.ending.kill_within(self.kill_after, Instant::now());
+                    }
+                    let (look, waits) = (self.look(), signalled || self.wait_group);
+                    if waits && !look.living().is_empty() {
+                        alarms.waits_for(look.living());
+                    }
+                    let step = waits.then(|| self.step(&look, &mut came, talk));
+                    let Some(step) = step.filter(|step| !step.done) else {
+                        return Ok(Ended {
+                            ending,
+                            left: look.living().to_vec(),
+                            interrupted: came.interrupted,
+                            cause: came.cause,
+                        });
+                    };
+                    limit = step.again_in;
                 }
-                if !std::mem::replace(&mut said_waiting, true) {
-                    talk.say(&format!(
-                        "the command has ended; waiting for {}",
-                        tree::names(&left)
-                    ));
-                }
-            } else {
-                tree::reap_orphans(self.pid);
             }
-            if came.deadline.is_some_and(Deadline::is_over) {
-                self.kill_all(&mut came, talk);
+            limit = limit.min(came.ending.left(Instant::now()));
+            let mut fds = vec![Some(signals.as_fd()), starting.as_ref().map(AsFd::as_fd)];
+            if came.cause.is_none() {
+                fds.extend(alarms.fds());
+                limit = limit.min(alarms.left());
             }
-            let net = if ending.is_some() { NET } else { Duration::MAX };
-            let limit = came
-                .deadline
-                .map_or(net, |deadline| deadline.left().min(net));
-            let limit = guards
-                .iter()
-                .map(|(_, guard)| guard.left())
-                .fold(limit, Duration::min);
-            let fds = [Some(signals.as_fd()), starting.as_ref().map(AsFd::as_fd)];
-            let fds = fds
-                .into_iter()
-                .chain(guards.iter().map(|(_, guard)| guard.fd()))
-                .collect::<Vec<_>>();
             let ready = wait_for_each(&fds, limit);
             let has_started = ready.get(1) == Some(&true);
-            let mut lost = None;
-            for (at, (claim, guard)) in guards.iter_mut().enumerate() {
-                let woken = ready.get(at + 2) == Some(&true);
-                if let Some(told) = guard.look(woken) {
-                    lost = Some((*claim, told, guard.is_late()));
-                    break;
-                }
-            }
-            if let Some((claim, told, is_late)) = lost {
-                self.lose(claim, told, is_late, &mut came, talk);
-                // The command is being ended, whatever becomes of the others.
-                guards.clear();
+            if came.cause.is_none()
+                && let Some(alarm) = alarms.look(
+                    ready.get(2..).unwrap_or_default(),
+                    tree::end_of(self.pid).is_some(),
+                )
+            {
+                self.respond(alarm, &mut came, talk);
             }
             if has_started && let Some(starting) = starting.take() {
                 starting.result()?;
@@ -182,40 +327,57 @@ impl Running {
     /// A signal of the terminal has ended the command unless it has lived on for `--kill-after` since. Then it has
     /// survived it, as a shell or an interpreter does, and ends later for reasons of its own. Its exit code tells
     /// nothing: a command that tidies up after a Ctrl-C may well end with 0.
-    fn was_ended_by_a_signal(&self, came: &mut Came) -> bool {
+    fn was_ended_by_a_signal<C>(&self, came: &mut Came<C>) -> bool {
         let ended = *came.ended.get_or_insert_with(Instant::now);
         let is_near = |signal: Instant| ended.saturating_duration_since(signal) <= self.kill_after;
-        came.passed_on || came.from_terminal.is_some_and(is_near)
+        came.must_end || came.from_terminal.is_some_and(is_near)
     }
 
-    /// What lives of the tree of a command that has ended. Mostly nothing, and then our own children tell it, however
-    /// many processes there are. The tree's end is not believed by one scan of them all: one may be born while it
-    /// goes on.
-    pub fn left(&self, must_be_sure: bool) -> Vec<Stat> {
-        if let Some(none) = self.tree.orphans(self.pid).filter(Vec::is_empty) {
-            return none;
+    /// What lives of the tree. Mostly nothing once the command has ended, and then our own children tell it, however
+    /// many processes there are. The tree's end is not believed by scans of them all: a chain of processes that each
+    /// start the next and end is faster.
+    fn look(&self) -> Look {
+        if tree::end_of(self.pid).is_none() {
+            // It lives, seen or not.
+            return match Look::of_scan(self.tree.living()) {
+                Look::NoneSeen => Look::Hidden,
+                look => look,
+            };
+        }
+        let orphans = || self.tree.orphans(self.pid);
+        if orphans().is_some_and(|none| none.is_empty()) {
+            return Look::Nobody;
         }
         let all = process::all();
         tree::reap_orphans_of(&all, self.pid);
-        let left = self.tree.living_of(all);
-        if !left.is_empty() || !must_be_sure {
-            return left;
+        let living = self.tree.living_of(all);
+        if !living.is_empty() {
+            return Look::Living(living);
         }
-        self.tree
-            .orphans(self.pid)
-            .unwrap_or_else(|| self.tree.living())
+        match orphans() {
+            Some(none) if none.is_empty() => Look::Nobody,
+            Some(orphans) => Look::Living(orphans),
+            None => Look::NoneSeen,
+        }
     }
 
     /// A signal has come: it is passed on where the terminal has not done so, and what is left after the grace is to
     /// end.
-    pub fn receive(&self, received: Received, has_ended: bool, is_late: bool, came: &mut Came) {
+    fn receive<A: Alarms>(
+        &self,
+        received: Received,
+        has_ended: bool,
+        alarms: &mut A,
+        came: &mut Came<A::Cause>,
+    ) {
         let Received {
             signal,
             from_terminal,
         } = received;
         if signal == Signal::SIGCHLD {
             // A command that is to end within a grace must not stop us: nobody would see the grace's end.
-            if !is_late && came.deadline.is_none() {
+            let is_late = came.cause.is_none() && alarms.is_late();
+            if !is_late && !came.must_end {
                 self.stop_with_the_command();
             }
             return;
@@ -225,10 +387,13 @@ impl Running {
         if from_terminal && getpgid(Some(Pid::from_raw(self.pid))) == Ok(getpgrp()) {
             came.from_terminal = Some(Instant::now());
         } else {
-            came.passed_on = true;
+            came.must_end = true;
             self.pass_on(signal, has_ended);
-            came.deadline
-                .get_or_insert_with(|| Deadline::after(self.kill_after));
+            came.ending.kill_within(self.kill_after, Instant::now());
+        }
+        if came.cause.is_none() {
+            came.cause = alarms.signalled(signal);
+            came.must_end |= came.cause.is_some();
         }
     }
 
@@ -279,83 +444,56 @@ impl Running {
         }
     }
 
-    /// The lock is lost: nobody is kept away any more.
-    fn lose(&self, claim: usize, told: LossReport, is_late: bool, came: &mut Came, talk: &Talk) {
-        let (cause, subject) = (&told.cause, told.loss.subject());
-        let grace = match &told.loss {
-            // Before somebody else may have the lock.
-            Loss::Overdue { left, .. } | Loss::Fleet { left, .. } => self.kill_after.min(*left),
-            // Somebody else may have worked under it for long, and the command stands still: it is not to go on.
-            _ if is_late => Duration::ZERO,
-            _ => self.kill_after,
-        };
-        came.lost = Some((claim, told.loss));
-        match self.on_loss {
-            OnLoss::Kill => {
-                came.passed_on = true;
+    fn respond<C>(&self, alarm: Alarm<C>, came: &mut Came<C>, talk: &Talk) {
+        came.cause = Some(alarm.cause);
+        match alarm.response {
+            Response::End(grace) => {
+                came.must_end = true;
+                // The words of the alarm say it.
+                came.said_killing |= grace.is_zero();
+                came.ending.ask_within(grace, Instant::now());
                 // First: the reader of the words may have stopped reading.
-                let deadline = if grace.is_zero() {
-                    self.end_tree(&[Signal::SIGKILL]);
-                    came.killed = Some(KILL_AGAIN);
-                    Deadline::after(KILL_AGAIN)
-                } else {
-                    // A stopped process must go on to end.
-                    self.end_tree(&[Signal::SIGTERM, Signal::SIGCONT]);
-                    Deadline::after(grace)
-                };
-                came.deadline = Some(
-                    came.deadline
-                        .map_or(deadline, |other| other.sooner(Some(deadline))),
-                );
-                talk.warn(&format!(
-                    "the {subject} is lost, ending the command: {cause}"
-                ));
+                self.step(&self.look(), came, talk);
             }
-            OnLoss::Warn => talk.warn(&format!(
-                "the {subject} is lost, the command runs on without it: {cause}"
-            )),
-            OnLoss::Signal(signal) => {
-                // Without CONT: a command that somebody has stopped must not go on without its lock.
-                self.send(signal, tree::end_of(self.pid).is_some());
-                talk.warn(&format!("the {subject} is lost, the command gets {signal} and runs on without it: {cause}"));
-            }
+            Response::Send(signal) => self.send(signal, tree::end_of(self.pid).is_some()),
+            Response::GoOn => {}
+        }
+        if let Some(words) = alarm.words {
+            talk.warn(&words);
         }
     }
 
-    /// Sends each of these signals to the command's group, where it leads one, and to all other processes of the tree.
-    pub fn end_tree(&self, signals: &[Signal]) {
-        for &signal in signals {
-            if self.own_group {
-                let _ = killpg(Pid::from_raw(self.pid), signal);
+    /// One step of the tree's end.
+    fn step<C>(&self, look: &Look, came: &mut Came<C>, talk: &Talk) -> Step {
+        let step = came.ending.next(look, Now::read(), Demand::Nothing);
+        for (signal, to) in &step.send {
+            if *signal == Signal::SIGKILL {
+                let is_said = std::mem::replace(&mut came.said_killing, true);
+                self.kill(look.living(), to, (!is_said).then_some(talk));
+            } else {
+                self.signal_tree(*signal, to);
             }
-            let is_elsewhere = |stat: &Stat| !self.own_group || stat.pgrp != self.pid;
-            let rest: Vec<Stat> = self
-                .tree
-                .living()
-                .into_iter()
-                .filter(is_elsewhere)
-                .collect();
-            tree::signal(&rest, signal);
         }
+        step
     }
 
-    /// KILL to whatever lives of it, and again later for as long as something does.
-    pub fn kill_all(&self, came: &mut Came, talk: &Talk) {
-        let left = self.tree.living();
-        let is_first = came.killed.is_none();
-        if is_first && !left.is_empty() {
+    /// KILL to these of the living, and to whatever fell to us by that.
+    fn kill(&self, living: &[Stat], to: &[Stat], talk: Option<&Talk>) {
+        if let Some(talk) = talk
+            && !living.is_empty()
+        {
             let limit = shown(self.kill_after);
             talk.warn(&format!(
                 "still running {limit} after it was asked to end, killing: {}",
-                tree::names(&left)
+                tree::names(living)
             ));
-            if self.own_group {
-                let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
-            }
         }
-        let spared = tree::signal(&left, Signal::SIGKILL);
-        if is_first && !spared.is_empty() {
-            let names = tree::names(&spared);
+        self.signal_tree(Signal::SIGKILL, &[]);
+        let refused = tree::signal(to, Signal::SIGKILL);
+        if let Some(talk) = talk
+            && !refused.is_empty()
+        {
+            let names = tree::names(&refused);
             talk.warn(&format!(
                 "not permitted to kill {names}; the lock stays until they have ended"
             ));
@@ -363,19 +501,21 @@ impl Running {
         if tree::end_of(self.pid).is_some() {
             self.tree.kill_orphans(self.pid);
         }
-        // What is killed for the first time ends soon; what is asked again and again may not be killed at all.
-        let numbers: Vec<(i32, u64)> = left
-            .iter()
-            .map(|stat| (stat.pid, stat.start_ticks))
-            .collect();
-        let is_the_same = std::mem::replace(&mut came.asked, numbers.clone()) == numbers;
-        let longer = |pause: Duration| (pause * 2).min(KILL_AGAIN_AT_MOST);
-        let pause = came
-            .killed
-            .filter(|_| is_the_same)
-            .map_or(KILL_AGAIN, longer);
-        came.killed = Some(pause);
-        came.deadline = Some(Deadline::after(pause));
+    }
+
+    /// To the command's group, where it leads one, else to the command itself where nobody is seen; and to these
+    /// elsewhere.
+    fn signal_tree(&self, signal: Signal, to: &[Stat]) {
+        let pid = Pid::from_raw(self.pid);
+        // The unreaped command keeps its number, and its group's, ours.
+        if self.own_group {
+            let _ = killpg(pid, signal);
+        } else if to.is_empty() {
+            let _ = kill(pid, signal);
+        }
+        let mut elsewhere = to.to_vec();
+        elsewhere.retain(|stat| !self.own_group || stat.pgrp != self.pid);
+        tree::signal(&elsewhere, signal);
     }
 }
 

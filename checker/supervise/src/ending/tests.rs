@@ -196,3 +196,42 @@ fn the_looks_come_at_short_pauses_and_not_after_the_grace_is_over() {
     let pauses = [0, 5, 15, 35, 51].map(|millis| bench.next(millis, &living(&[1])).again_in);
     assert_eq!(pauses, [5, 10, 20, 17, 1].map(Duration::from_millis));
 }
+
+#[test]
+fn what_is_given_up_is_not_waited_for_and_is_asked_by_the_signal_that_was_given() {
+    let mut bench = Bench::new(Asks::EachNew, GRACE);
+    bench.ending = bench
+        .ending
+        .asking_by(Signal::SIGHUP)
+        .giving_up_after(Duration::from_secs(3));
+    assert_eq!(bench.next(0, &living(&[1])).send[0].0, Signal::SIGHUP);
+    for (millis, left) in [(10_000, 5), (12_990, 10), (12_996, 4)] {
+        let step = bench.next(millis, &living(&[1]));
+        assert_eq!(
+            (step.again_in, step.done),
+            (Duration::from_millis(left), false),
+            "{millis}"
+        );
+    }
+    assert!(bench.next(13_000, &living(&[1])).done);
+}
+
+#[test]
+fn one_that_waits_is_woken_by_ends_and_kills_once_it_is_told_to() {
+    let mut ending = Ending {
+        is_spared: |_| false,
+        ..Ending::waiting()
+    };
+    let now = Now::read();
+    let next = |ending: &mut Ending, look: &Look| ending.next(look, now, Demand::Nothing);
+    let step = next(&mut ending, &living(&[1]));
+    assert_eq!((step.send, step.again_in), (vec![], NET));
+    ending.kill_within(GRACE, now.instant);
+    ending.kill_within(GRACE * 2, now.instant);
+    assert_eq!(ending.left(now.instant), GRACE, "the first one counts");
+    ending.ask_within(GRACE * 2, now.instant);
+    assert_eq!(next(&mut ending, &living(&[1, 2])).send, asked(&[1, 2]));
+    assert_eq!(next(&mut ending, &living(&[1, 2])).send, []);
+    ending.kill_within(Duration::ZERO, now.instant);
+    assert_eq!(next(&mut ending, &living(&[1, 2])).send, killed(&[1, 2]));
+}

@@ -7,10 +7,7 @@ use nix::unistd::Pid;
 use nix::{
     errno::Errno, poll::PollFd, poll::PollFlags, poll::PollTimeout, poll::poll, sys::signal::Signal,
 };
-use nix::{
-    sys::signal::killpg, sys::wait::Id, sys::wait::WaitPidFlag, sys::wait::WaitStatus,
-    sys::wait::waitid,
-};
+use nix::{sys::wait::Id, sys::wait::WaitPidFlag, sys::wait::WaitStatus, sys::wait::waitid};
 
 use beadlock_base::deadline::{DeadlineWatch, Demand};
 use beadlock_base::{
@@ -20,7 +17,7 @@ use beadlock_base::{
 use beadlock_core::gate_loss::GateWatch;
 
 use super::GRACE;
-use crate::ending::{Asks, Ending, Look, Members, end_all};
+use crate::ending::{Asks, Ending, Group, Look, Members, end_all};
 use crate::tree;
 
 /// A command that runs, in a process group of its own.
@@ -134,19 +131,14 @@ impl Work {
 
 impl Members for Work {
     fn look(&mut self) -> Look {
-        let in_group = process::living_in_group(self.group.as_raw());
-        let is_hidden = in_group.is_none();
-        let mut living = in_group.unwrap_or_default();
-        living.extend(self.elsewhere());
-        if is_hidden && living.is_empty() {
-            return Look::Hidden;
+        match (Group(self.group).look(), self.elsewhere()) {
+            (in_group, elsewhere) if elsewhere.is_empty() => in_group,
+            (in_group, elsewhere) => Look::Living([in_group.living(), &elsewhere].concat()),
         }
-        Look::of_scan(living)
     }
 
-    /// To the group as one: nobody who is just being born in it is missed.
     fn signal(&mut self, signal: Signal, to: &[Stat]) {
-        let _ = killpg(self.group, signal);
+        Group(self.group).signal(signal, to);
         let mut elsewhere = to.to_vec();
         elsewhere.retain(|stat| stat.pgrp != self.group.as_raw());
         tree::signal(&elsewhere, signal);

@@ -8,14 +8,14 @@
 
 use beadlock_claim::error::Problem;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, channel};
-use std::{ffi::OsString, fs::File, os::fd::AsFd, thread, time::Duration};
+use std::{ffi::OsString, fs::File, thread, time::Duration};
 
 use beadlock_base::{beside::Helpers, duration::shown, sys::Waiting};
 use beadlock_core::facts::random_id;
 use nix::sys::signal::Signal;
 
-use beadlock_base::poll::wait_for;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::protocol::file::{FileLock, nested};
 use beadlock_claim::words;
@@ -27,10 +27,10 @@ use beadlock_claim::{
 use beadlock_console::talk::Talk;
 use beadlock_files::json::{Check, Spilled};
 use beadlock_session::on_loss::OnLoss;
-use beadlock_session::supervise::{Came, Running};
+use beadlock_session::supervise::{Alarm, Alarms, Response, Running};
 use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
 use beadlock_supervise::signals::Signals;
-use beadlock_supervise::tree::{self, CommandEnd, Tree};
+use beadlock_supervise::tree::{CommandEnd, Tree};
 use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog};
 
 /// The longest pause between two looks.
@@ -160,55 +160,61 @@ impl Filter {
                 let _ = tell.send(collect(output, stage, check));
                 drop(bell);
             })?;
-            Course {
-                running: &running,
-                limit,
+            let mut course = Course {
+                limit: Deadline::after(limit),
+                kill_after: running.kill_after,
+                watch: Watch::over(lock, WatchStart::FirstLook),
                 ended,
                 told,
-            }
-            .run(
-                waiting,
-                Watch::over(lock, WatchStart::FirstLook),
-                signals,
-                talk,
-            )
+                poured: None,
+            };
+            let starting = waiting.go()?;
+            let ended = running.run(Some(starting), &mut course, signals, talk)?;
+            Ok((ended, course.poured))
         });
         // Nothing is to be ended any more, and the filter is reaped last.
         drop(watchdog);
         drop(child);
-        let (end, poured) = ran.map_err(|error| command.not_executed(error))?;
+        let (ended, poured) = ran.map_err(|error| command.not_executed(error))?;
         let name = command.shown();
-        match end {
-            End::Ran(CommandEnd::Exited(0)) => Ok(poured),
-            // Whatever its end was then, it came of that.
-            End::Ran(_) if matches!(poured, Err(Spilled::Write(_))) => Ok(poured),
-            End::Ran(ending) => Err(failed(&name, ending).into()),
-            End::TooLong => {
-                Err(too_long(&format!("the filter {name} has not ended"), limit).into())
-            }
-            End::LeftOpen => {
+        match (ended.cause, poured) {
+            (None | Some(Stop::Full), Some(poured)) => match ended.ending {
+                // Whatever its end was then, it came of that.
+                _ if matches!(poured, Err(Spilled::Write(_))) => Ok(poured),
+                CommandEnd::Exited(0) => Ok(poured),
+                ending => Err(failed(&name, ending).into()),
+            },
+            (Some(Stop::Lost(loss)), _) => Err(lock.lost(&loss).into()),
+            (Some(Stop::Signalled(signal)), _) => Err(Stopped::Signalled(signal)),
+            (Some(Stop::LeftOpen), _) => {
                 let still = format!(
                     "the filter {name} has ended, but what it has started has not closed its output"
                 );
                 Err(too_long(&still, limit).into())
             }
-            End::Lost(loss) => Err(lock.lost(&loss).into()),
-            End::Signalled(signal) => Err(Stopped::Signalled(signal)),
+            // Of these only the first comes without an output.
+            (Some(Stop::TooLong | Stop::Full) | None, _) => {
+                Err(too_long(&format!("the filter {name} has not ended"), limit).into())
+            }
         }
     }
 }
 
-/// A filter that runs.
+/// What is watched beside a filter: its output, its time and the lock.
 struct Course<'a> {
-    running: &'a Running,
-    limit: Duration,
+    limit: Deadline,
+    kill_after: Duration,
+    watch: Watch<'a>,
     /// Readable when its output has ended.
     ended: PipeReader,
     told: Receiver<Poured>,
+    poured: Option<Poured>,
 }
 
-enum End {
-    Ran(CommandEnd),
+/// Why a filter was not left to itself.
+enum Stop {
+    /// What it makes cannot be written.
+    Full,
     TooLong,
     /// It has ended itself, and somebody else has its output open.
     LeftOpen,
@@ -216,103 +222,48 @@ enum End {
     Signalled(Signal),
 }
 
-impl Course<'_> {
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one loop: a match over what may come next"
-    )]
-    fn run(
-        &self,
-        waiting: Waiting,
-        mut watch: Watch<'_>,
-        signals: &mut Signals,
-        talk: &Talk,
-    ) -> io::Result<(End, Poured)> {
-        let Self {
-            running,
-            limit,
-            ended,
-            told,
-        } = self;
-        let mut starting = Some(waiting.go()?);
-        let limit = Deadline::after(*limit);
-        let (mut came, mut has_happened) = (Came::default(), false);
-        let (mut poured, mut stop): (Option<Poured>, Option<End>) = (None, None);
-        loop {
-            let ending = tree::end_of(running.pid);
-            let mut has_received = false;
-            while let Some(received) = signals.receive() {
-                if received.signal != Signal::SIGCHLD {
-                    stop.get_or_insert(End::Signalled(received.signal));
-                }
-                running.receive(received, ending.is_some(), false, &mut came);
-                has_received = true;
-            }
-            if has_received && ending.is_none() {
-                continue;
-            }
-            if ending.is_some()
-                && let Some(starting) = starting.take()
-            {
-                starting.result()?;
-            }
-            poured = poured.or_else(|| told.try_recv().ok());
-            match ending {
-                None => tree::reap_orphans(running.pid),
-                Some(ending) if stop.is_none() => {
-                    if let Some(poured) = poured.take() {
-                        return Ok((End::Ran(ending), poured));
-                    }
-                }
-                Some(_) if running.left(true).is_empty() => {
-                    let nothing = || Err(Spilled::Read(io::ErrorKind::UnexpectedEof.into()));
-                    return Ok((stop.unwrap_or(End::TooLong), poured.unwrap_or_else(nothing)));
-                }
-                Some(_) => {
-                    came.deadline
-                        .get_or_insert_with(|| Deadline::after(running.kill_after));
-                }
-            }
-            // What cannot be written need not be made.
-            let is_full = matches!(poured, Some(Err(Spilled::Write(_))));
-            if stop.is_none() {
-                stop = if is_full {
-                    Some(End::Ran(CommandEnd::Exited(0)))
-                } else if let Some(loss) = watch.look(has_happened) {
-                    Some(End::Lost(loss))
-                } else {
-                    limit.is_over().then_some(if ending.is_some() {
-                        End::LeftOpen
-                    } else {
-                        End::TooLong
-                    })
-                };
-                if stop.is_some() {
-                    running.end_tree(&[Signal::SIGTERM, Signal::SIGCONT]);
-                    came.deadline = Some(Deadline::after(running.kill_after));
-                }
-            }
-            if came.deadline.is_some_and(Deadline::is_over) {
-                running.kill_all(&mut came, talk);
-            }
-            let next = came
-                .deadline
-                .map_or(NET, |deadline| deadline.left().min(NET));
-            let next = if stop.is_none() {
-                limit.left().min(watch.left()).min(next)
-            } else {
-                next
-            };
-            let ends = poured.is_none().then(|| ended.as_fd());
-            let starts = starting.as_ref().map(AsFd::as_fd);
-            let events = watch.fd().filter(|_| stop.is_none());
-            let [_, has_started, _, woken] =
-                wait_for([Some(signals.as_fd()), starts, ends, events], next);
-            has_happened = woken;
-            if has_started && let Some(starting) = starting.take() {
-                starting.result()?;
-            }
+impl Alarms for Course<'_> {
+    type Cause = Stop;
+
+    fn fds(&self) -> Vec<Option<BorrowedFd<'_>>> {
+        let ends = self.poured.is_none().then(|| self.ended.as_fd());
+        vec![self.watch.fd(), ends]
+    }
+
+    fn left(&self) -> Duration {
+        self.limit.left().min(self.watch.left()).min(NET)
+    }
+
+    fn look(&mut self, woken: &[bool], has_ended: bool) -> Option<Alarm<Stop>> {
+        if self.poured.is_none() {
+            self.poured = self.told.try_recv().ok();
         }
+        let cause = match &self.poured {
+            // It is over.
+            Some(_) if has_ended => return None,
+            // What cannot be written need not be made.
+            Some(Err(Spilled::Write(_))) => Stop::Full,
+            _ => match self.watch.look(woken.first() == Some(&true)) {
+                Some(loss) => Stop::Lost(loss),
+                None if !self.limit.is_over() => return None,
+                None if has_ended => Stop::LeftOpen,
+                None => Stop::TooLong,
+            },
+        };
+        Some(Alarm {
+            cause,
+            response: Response::End(self.kill_after),
+            words: None,
+        })
+    }
+
+    /// After a signal its output does not count any more.
+    fn signalled(&mut self, signal: Signal) -> Option<Stop> {
+        Some(Stop::Signalled(signal))
+    }
+
+    fn is_open(&self) -> bool {
+        self.poured.is_none()
     }
 }
 
