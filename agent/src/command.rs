@@ -2,18 +2,17 @@
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use std::{future::pending, iter};
+use std::{collections::BTreeSet, future::pending, iter};
 
 use beadlock_base::beside::Helpers;
 use beadlock_base::children::{OwnChild, starting};
 use beadlock_base::process::{self, Stat, environment_has};
 use beadlock_base::sys;
+use beadlock_supervise::ending::{Asks, Ending, Look, Members, end_all};
 use beadlock_supervise::runner::{Ended, Order};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr};
 use tokio::task::spawn_blocking;
@@ -172,53 +171,57 @@ async fn result(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<Ended> {
     None
 }
 
-/// Kills what a lost runner has left, which would work without a gate: its session, and processes that have left that
-/// but have the cycle in their environment. Returns their number when none of them lives any more.
+/// Kills what a lost runner has left, which would work without a gate. Returns their number when none of them lives any
+/// more.
 async fn end_session(runner: &mut Child, dir: &Path) -> usize {
-    let mut killed = std::collections::BTreeSet::new();
+    let mut killed = 0;
     if let Some(session) = runner.id().and_then(|id| i32::try_from(id).ok()) {
         // The runner is not reaped yet, so its PID still names the session.
         let _ = runner.start_kill();
-        let mut empty_scans = 0;
-        while empty_scans < 2 {
-            let dir = dir.to_path_buf();
-            let living = spawn_blocking(move || at_work(session, &dir))
-                .await
-                .unwrap_or_default();
-            empty_scans = if living.is_empty() {
-                empty_scans + 1
-            } else {
-                0
-            };
-            for pid in living {
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-                killed.insert(pid);
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let mut session = Session {
+            runner: session,
+            dir: dir.to_path_buf(),
+            seen: BTreeSet::new(),
+        };
+        let end = move || {
+            let at_once = Ending::new(Asks::Nobody, Duration::ZERO, std::time::Instant::now());
+            end_all(&mut session, at_once);
+            session.seen.len()
+        };
+        killed = spawn_blocking(end).await.unwrap_or_default();
     }
     let _ = runner.wait().await;
-    killed.len()
+    killed
 }
 
-/// The living processes of the runner's session, and those started after it for the same cycle; never this process or
-/// its ancestors.
-fn at_work(runner: i32, dir: &Path) -> Vec<i32> {
-    let has_cycle = |pid: i32| environment_has(pid, "BEADLOCK_CYCLE", dir.as_os_str());
-    let begun = Stat::read(runner).map_or(u64::MAX, |stat| stat.start_ticks);
-    let parent = |pid: &i32| Stat::read(*pid).map(|stat| stat.ppid);
-    let ancestors: Vec<i32> =
-        iter::successors(Some(std::process::id().cast_signed()), parent).collect();
-    let is_at_work = |stat: &Stat| {
-        let is_of_cycle =
-            || stat.start_ticks >= begun && has_cycle(stat.pid) && !ancestors.contains(&stat.pid);
-        stat.pid != runner && !stat.is_zombie() && (stat.session == runner || is_of_cycle())
-    };
-    process::all()
-        .into_iter()
-        .filter(is_at_work)
-        .map(|stat| stat.pid)
-        .collect()
+/// The processes of a runner's session, and those started after it for the same cycle, which may have left that; never
+/// this process or its ancestors.
+struct Session {
+    runner: i32,
+    /// That of the database: they have it in their environment.
+    dir: PathBuf,
+    /// All that were seen so far.
+    seen: BTreeSet<i32>,
+}
+
+impl Members for Session {
+    fn look(&mut self) -> Look {
+        let has_cycle = |pid: i32| environment_has(pid, "BEADLOCK_CYCLE", self.dir.as_os_str());
+        let begun = Stat::read(self.runner).map_or(u64::MAX, |stat| stat.start_ticks);
+        let parent = |pid: &i32| Stat::read(*pid).map(|stat| stat.ppid);
+        let ancestors: Vec<i32> =
+            iter::successors(Some(std::process::id().cast_signed()), parent).collect();
+        let is_of_cycle = |stat: &Stat| {
+            stat.start_ticks >= begun && has_cycle(stat.pid) && !ancestors.contains(&stat.pid)
+        };
+        let mut living = process::all();
+        living.retain(|stat| {
+            let is_left = stat.pid != self.runner && !stat.is_zombie();
+            is_left && (stat.session == self.runner || is_of_cycle(stat))
+        });
+        self.seen.extend(living.iter().map(|stat| stat.pid));
+        Look::of_scan(living)
+    }
 }
 
 /// Reads every line of a stream as text, without its newline; a line that is too long comes in pieces.

@@ -12,17 +12,18 @@ use std::time::{Duration, Instant};
 
 use beadlock_base::{children::starting, sys};
 use beadlock_git::{SyncRequest, Upkeep};
+use beadlock_supervise::ending::{Asks, Ending, Group, end_all};
 use beadlock_supervise::runner;
 use beadlock_trust::Owners;
-use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use super::Subject;
 
 /// How long all of it may take.
 const BOUND: Duration = Duration::from_secs(1200);
-/// How long a process that was told to end may take to, and how often it is looked at.
+/// How long a process that was told to end may take to.
 const GRACE: Duration = Duration::from_secs(5);
+/// How often it is looked whether it has ended, or is to end.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// An upkeep that was started.
@@ -92,20 +93,16 @@ impl Drop for RunningUpkeep {
 
 /// Waits for its end, which comes soon when it is told to end.
 fn watch(mut child: Child, is_to_end: &AtomicBool) {
-    let group = Pid::from_raw(child.id().cast_signed());
     let begun = Instant::now();
-    let mut told = None::<Instant>;
     while matches!(child.try_wait(), Ok(None)) {
-        let is_over = is_to_end.load(Ordering::Relaxed) || begun.elapsed() > BOUND;
-        match told {
-            None if is_over => {
-                let _ = killpg(group, Signal::SIGTERM);
-                told = Some(Instant::now());
-            }
-            Some(told) if told.elapsed() > GRACE => {
-                let _ = killpg(group, Signal::SIGKILL);
-            }
-            _ => {}
+        if is_to_end.load(Ordering::Relaxed) || begun.elapsed() > BOUND {
+            let mut group = Group(Pid::from_raw(child.id().cast_signed()));
+            end_all(
+                &mut group,
+                Ending::new(Asks::Present, GRACE, Instant::now()),
+            );
+            let _ = child.wait();
+            return;
         }
         thread::sleep(LOOK);
     }

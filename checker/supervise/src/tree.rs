@@ -285,15 +285,16 @@ fn has_ended(pid: i32) -> bool {
 }
 
 /// Sends a signal to each, unless its PID is another process by now. Answers those that we were not permitted to
-/// signal. KILL reaches the watchdogs of holds in it only when nothing else is left: until then their locks are held.
+/// signal.
 pub fn signal(tree: &[Stat], signal: Signal) -> Vec<Stat> {
-    let is_watchdog = |stat: &Stat| HelperKind::of(stat.pid) == Some(HelperKind::Watchdog);
-    let spares = signal == Signal::SIGKILL && !tree.iter().all(is_watchdog);
     let is_still =
         |stat: &&Stat| Stat::read(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks);
     let refused = |stat: &&Stat| kill(Pid::from_raw(stat.pid), signal) == Err(Errno::EPERM);
-    let meant = tree.iter().filter(|stat| !(spares && is_watchdog(stat)));
-    meant.filter(is_still).filter(refused).cloned().collect()
+    tree.iter()
+        .filter(is_still)
+        .filter(refused)
+        .cloned()
+        .collect()
 }
 
 /// Without git's own upkeep and what that has started: a commit leaves `git maintenance run --auto --detach` behind, which

@@ -2,14 +2,13 @@
 //! order.
 
 use beadlock_claim::error::Problem;
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, atomic::Ordering};
 use std::time::{Duration, Instant};
-use std::{io, io::Write, os::fd::AsFd, os::unix::net::UnixStream, slice, thread};
+use std::{io, io::Write, os::fd::AsFd, os::unix::net::UnixStream, thread};
 
 use beadlock_base::children::{adopt_orphans, children};
 use beadlock_base::process::{self, Stat};
-use beadlock_base::{deadline::boottime, sys};
+use beadlock_base::sys;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::getpgrp;
@@ -18,8 +17,9 @@ use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::raw:
 use super::locks::{self, Ending, ReleaseOrder};
 use beadlock_base::poll::wait_for;
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::{wait::Deadline, words::of_no_process};
+use beadlock_claim::words::of_no_process;
 use beadlock_supervise::{
+    ending::{self as tree_end, Asks, Look, Members, end_all},
     signals::Received,
     tree::{self, Tree},
 };
@@ -146,31 +146,12 @@ impl Inbox {
     /// Forwards signals to the children until they have ended and the work has returned. Returns the names of those
     /// that have not ended.
     fn end_children(&mut self, first: Received, kill_after: Duration) -> Option<String> {
-        let mut children = Children::of(locks::take_tree(), first);
-        let deadline = Deadline::after(kill_after);
-        let last = Deadline::after(kill_after.saturating_add(DYING));
-        let mut quiet_since = None;
-        let mut pause = Duration::from_millis(1);
-        loop {
-            if children.look() {
-                quiet_since = None;
-                if last.is_over() {
-                    return Some(children.names());
-                }
-                if deadline.is_over() {
-                    tree::signal(&children.known, Signal::SIGKILL);
-                }
-            } else {
-                let since = *quiet_since.get_or_insert_with(Instant::now);
-                if locks::all_returned() || since.elapsed() >= GRACE {
-                    return None;
-                }
-            }
-            for received in self.within(pause) {
-                send(&children.known, received);
-            }
-            pause = (pause * 2).min(Duration::from_millis(20));
-        }
+        let mut children = Children::of(locks::take_tree(), first, self);
+        let ending = tree_end::Ending::new(Asks::NewLineages, kill_after, Instant::now())
+            .asking_by(first.signal)
+            .giving_up_after(DYING);
+        end_all(&mut children, ending);
+        children.live.then(|| children.names())
     }
 }
 
@@ -179,20 +160,23 @@ impl Inbox {
 /// Limits: a process that left its parent before the signal, as a daemon does, is not seen. Without a `/proc` of our
 /// own PID namespace nobody is: children are waited for, and do not hear of the signal. A process that was
 /// started by one that was told, in the same clock tick, does not hear of it.
-struct Children {
+struct Children<'i> {
     tree: Tree,
     /// The children that live, as far as is known: an orphan stays known.
     known: Vec<Stat>,
-    /// When each child was sent the signal: in clock ticks after boot.
-    told: HashMap<(i32, u64), u64>,
+    /// Whether any child lives, seen or not.
+    live: bool,
     /// The signal that ends the process: each child gets it once.
     first: Received,
     has_looked: bool,
+    /// The moment since which no child lives.
+    quiet_since: Option<Instant>,
+    inbox: &'i mut Inbox,
 }
 
-impl Children {
-    /// All below this process but what is not of `tree`; they are to hear of `first`.
-    fn of(tree: Tree, first: Received) -> Self {
+impl<'i> Children<'i> {
+    /// All below this process but what is not of `tree`; they are to hear of `first`, and of what comes in later.
+    fn of(tree: Tree, first: Received, inbox: &'i mut Inbox) -> Self {
         // Orphans fall to us from now on: a child may have started one between a look and its own end. Where nobody can
         // be seen, nobody would be told, and their ends would count as children for ever.
         if process::proc_is_ours() {
@@ -201,64 +185,15 @@ impl Children {
         Self {
             tree,
             known: Vec::new(),
-            told: HashMap::new(),
+            live: false,
             first,
             has_looked: false,
+            quiet_since: None,
+            inbox,
         }
     }
 
-    /// Whether any child lives. The new ones among them get the signal that ends the process.
-    fn look(&mut self) -> bool {
-        // A scan takes time: a process that was started and orphaned during it is found by the next.
-        self.scan() || self.scan()
-    }
-
-    /// One look at all processes.
-    fn scan(&mut self) -> bool {
-        let is_first = !std::mem::replace(&mut self.has_looked, true);
-        if self.known.is_empty() && children().is_some_and(|children| children.is_empty()) {
-            return false;
-        }
-        let all = process::all();
-        let are_unseen = !process::proc_is_ours() && sys::ended_child(None) != Err(Errno::ECHILD);
-        self.known = self.tree.living_with(all, &self.known);
-        self.tell(is_first);
-        are_unseen || !self.known.is_empty()
-    }
-
-    /// Sends the signal to new children, but not to those of a process that already had it, until that parent is gone.
-    fn tell(&mut self, is_first: bool) {
-        let by_pid: HashMap<i32, &Stat> = self.known.iter().map(|stat| (stat.pid, stat)).collect();
-        let is_new = |stat: &&Stat| !self.has_heard(stat, &by_pid);
-        let new: Vec<Stat> = self.known.iter().filter(is_new).cloned().collect();
-        // What the terminal sent to the whole group was sent before any that is born later.
-        let first = Received {
-            from_terminal: self.first.from_terminal && is_first,
-            ..self.first
-        };
-        for stat in &new {
-            // Before the signal: a process that has it may start another at once. `/proc` counts 100 ticks a second.
-            let now = u64::try_from(boottime().as_millis() / 10).unwrap_or(u64::MAX);
-            send(slice::from_ref(stat), first);
-            self.told.insert(key(stat), now);
-        }
-    }
-
-    /// True when the process was sent the signal, or was started by one that had been sent it before.
-    fn has_heard(&self, stat: &Stat, by_pid: &HashMap<i32, &Stat>) -> bool {
-        let mut ancestor = stat;
-        // No more of them than there are: the numbers were read one after the other, and may lead in a circle.
-        for _ in 0..by_pid.len() {
-            match (self.told.get(&key(ancestor)), by_pid.get(&ancestor.ppid)) {
-                (Some(since), _) => return ancestor == stat || stat.start_ticks >= *since,
-                (None, Some(parent)) => ancestor = parent,
-                (None, None) => return false,
-            }
-        }
-        false
-    }
-
-    /// Names of the children that lived at the last look, for a line.
+    /// Those that lived at the last look, for a line.
     fn names(&self) -> String {
         match self.known.as_slice() {
             [] => {
@@ -269,8 +204,49 @@ impl Children {
     }
 }
 
-fn key(stat: &Stat) -> (i32, u64) {
-    (stat.pid, stat.start_ticks)
+impl Members for Children<'_> {
+    fn look(&mut self) -> Look {
+        // What the terminal sent to the whole group was sent before any that is born later.
+        self.first.from_terminal &= !std::mem::replace(&mut self.has_looked, true);
+        let has_none = children().is_some_and(|children| children.is_empty());
+        let is_certain = self.known.is_empty() && has_none;
+        let mut are_unseen = false;
+        if !is_certain {
+            let all = process::all();
+            are_unseen = !process::proc_is_ours() && sys::ended_child(None) != Err(Errno::ECHILD);
+            self.known = self.tree.living_with(all, &self.known);
+        }
+        self.live = are_unseen || !self.known.is_empty();
+        if self.live {
+            self.quiet_since = None;
+            return match self.known.as_slice() {
+                [] => Look::Hidden,
+                known => Look::Living(known.to_vec()),
+            };
+        }
+        let since = *self.quiet_since.get_or_insert_with(Instant::now);
+        match () {
+            // The work may start another one until it has returned, or has had its time.
+            () if !locks::all_returned() && since.elapsed() < GRACE => Look::Hidden,
+            () if is_certain => Look::Nobody,
+            () => Look::NoneSeen,
+        }
+    }
+
+    fn signal(&mut self, signal: Signal, to: &[Stat]) {
+        match signal {
+            Signal::SIGKILL => drop(tree::signal(to, signal)),
+            // Those that stand still have had it with the signal.
+            Signal::SIGCONT => {}
+            _ => send(to, self.first),
+        }
+    }
+
+    fn wait(&mut self, limit: Duration) {
+        for received in self.inbox.within(limit) {
+            send(&self.known, received);
+        }
+    }
 }
 
 /// Sends the signal to each process that does not have it from the terminal. A stopped process is continued, to handle
