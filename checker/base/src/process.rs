@@ -143,20 +143,6 @@ pub fn all() -> Vec<Stat> {
     pids().filter_map(Stat::read).collect()
 }
 
-/// The children of the process `of`, theirs, and so on. Those that have ended and are not reaped are among them.
-pub fn descendants(of: i32) -> Vec<Stat> {
-    let (mut tree, mut parents, mut others) = (Vec::new(), vec![of], all());
-    while !parents.is_empty() {
-        let (found, rest): (Vec<Stat>, Vec<Stat>) = others
-            .into_iter()
-            .partition(|stat| parents.contains(&stat.ppid));
-        parents = found.iter().map(|stat| stat.pid).collect();
-        tree.extend(found);
-        others = rest;
-    }
-    tree
-}
-
 /// The living processes of a process group, by one scan, which can miss one that is being made. Zombies have ended.
 /// `None`: the group exists, and `/proc` does not show who is in it.
 pub fn living_in_group(group: i32) -> Option<Vec<Stat>> {

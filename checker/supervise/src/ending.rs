@@ -144,16 +144,10 @@ impl Ending {
     pub fn new(asks: Asks, grace: Duration, now: Instant) -> Self {
         Self {
             asks,
-            signal: Signal::SIGTERM,
             kill_at: now.checked_add(grace),
-            give_up: None,
             pause: SHORT,
             longest_pause: LOOK_AGAIN,
-            has_asked: false,
-            asked: HashMap::new(),
-            killing: None,
-            seen_none: false,
-            is_spared: |stat| HelperKind::of(stat.pid) == Some(HelperKind::Watchdog),
+            ..Self::waiting()
         }
     }
 
@@ -161,10 +155,17 @@ impl Ending {
     /// each end.
     pub fn waiting() -> Self {
         Self {
+            asks: Asks::Nobody,
+            signal: Signal::SIGTERM,
             kill_at: None,
+            give_up: None,
             pause: NET,
             longest_pause: NET,
-            ..Self::new(Asks::Nobody, Duration::ZERO, Instant::now())
+            has_asked: false,
+            asked: HashMap::new(),
+            killing: None,
+            seen_none: false,
+            is_spared: |stat| HelperKind::of(stat.pid) == Some(HelperKind::Watchdog),
         }
     }
 

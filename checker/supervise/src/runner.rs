@@ -50,14 +50,14 @@ use nix::{
 };
 use nix::{sys::signal::Signal, sys::stat::fstat, unistd::Pid, unistd::close};
 
-use beadlock_base::children::adopt_orphans;
+use crate::tree::Tree;
 use beadlock_base::deadline::{DeadlineWatch, Demand, WorkDeadline};
 use beadlock_base::{error::system_words, filesystem::FileKind, sys};
 use beadlock_core::{
     gate::Gate,
     gate_loss::{GateLoss, GateWatch},
 };
-use work::{WaitEnd, Work};
+use work::{InFleet, WaitEnd, Work};
 
 use beadlock_base::beside::{Helpers, Kind, this_program};
 /// The hidden first argument.
@@ -267,7 +267,7 @@ fn main(args: &[OsString]) -> u8 {
 
 fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
     // First: it takes the descriptor out of what the command could inherit.
-    let mut deadline = RunnerDeadline::watch(deadline)?;
+    let deadline = RunnerDeadline::watch(deadline)?;
     // Handlers and not SIG_IGN or a mask: the command must not inherit them. One for SIGCHLD too, for a daemon
     // that was started with it ignored would never learn how the command ended.
     for signal in [
@@ -310,21 +310,20 @@ fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
     } else {
         None
     };
-    if deadline.is_some() {
+    let mut fleet = None;
+    if let Some(mut deadline) = deadline {
         // Also what has left its group is found, and what is left when this process is killed does not work on.
-        adopt_orphans()?;
+        let tree = Tree::as_subreaper()?;
         sys::killed_with_this_thread(&mut command);
-    }
-    if deadline
-        .as_mut()
-        .is_some_and(|deadline| deadline.demand() > Demand::Nothing)
-    {
-        return Ok(Ended::FleetLost);
+        if deadline.demand() > Demand::Nothing {
+            return Ok(Ended::FleetLost);
+        }
+        fleet = Some(InFleet { deadline, tree });
     }
     let child = command.spawn()?;
     drop(command); // It has the pipe's other end.
 
-    let mut work = Work::new(child, deadline.take());
+    let mut work = Work::new(child, fleet);
     let ended = match work.wait(order.timeout, watch.as_ref()) {
         WaitEnd::TimedOut => {
             let _ = work.end();

@@ -20,7 +20,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::{errno::Errno, unistd::Pid};
 
-use super::known_process::HelperKind;
+use super::{ending::Look, known_process::HelperKind};
 use beadlock_base::escape::process_name;
 
 /// How a process ended.
@@ -177,7 +177,7 @@ impl Tree {
     /// None of them means that nothing of the tree lives, also when its members end and are born faster than one scan
     /// of all processes takes. Each that lives is our child or below one. A child that has ended stays in the list, in
     /// front of the children that fell to us by its end, until it is reaped here.
-    pub fn orphans(&self, main: i32) -> Option<Vec<Stat>> {
+    fn orphans(&self, main: i32) -> Option<Vec<Stat>> {
         loop {
             let (mut living, mut reaped) = (Vec::new(), false);
             for pid in children()?.into_iter().filter(|pid| *pid != main) {
@@ -197,6 +197,33 @@ impl Tree {
             if !reaped || !living.is_empty() {
                 return Some(living);
             }
+        }
+    }
+
+    /// What lives of the tree of our child `main`, which is not reaped. Mostly nothing once that has ended, and then our
+    /// own children tell it, however many processes there are. The tree's end is not believed by scans of them all: a
+    /// chain of processes that each start the next and end is faster.
+    pub fn look(&self, main: i32) -> Look {
+        if end_of(main).is_none() {
+            // It lives, seen or not.
+            return match Look::of_scan(self.living()) {
+                Look::NoneSeen => Look::Hidden,
+                look => look,
+            };
+        }
+        if self.orphans(main).is_some_and(|none| none.is_empty()) {
+            return Look::Nobody;
+        }
+        let all = process::all();
+        reap_orphans_of(&all, main);
+        let living = self.living_of(all);
+        if !living.is_empty() {
+            return Look::Living(living);
+        }
+        match self.orphans(main) {
+            Some(none) if none.is_empty() => Look::Nobody,
+            Some(orphans) => Look::Living(orphans),
+            None => Look::NoneSeen,
         }
     }
 
@@ -380,7 +407,7 @@ pub fn reap_orphans(main: i32) {
 }
 
 /// The same among `all` processes, once the command has ended: unreaped, it hides the others from wait(2).
-pub fn reap_orphans_of(all: &[Stat], main: i32) {
+fn reap_orphans_of(all: &[Stat], main: i32) {
     let me = std::process::id().cast_signed();
     for stat in all {
         if stat.ppid == me && stat.is_zombie() && stat.pid != main {

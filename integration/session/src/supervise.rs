@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use std::{io, os::fd::AsFd, os::fd::BorrowedFd, thread::sleep};
 
 use beadlock_base::deadline::Demand;
-use beadlock_base::process::{self, Stat};
+use beadlock_base::process::Stat;
 use beadlock_base::{duration::shown, sys::Starting};
 use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -277,7 +277,7 @@ impl Running {
                 None => {
                     tree::reap_orphans(self.pid);
                     if came.ending.left(Instant::now()).is_zero() {
-                        self.step(&self.look(), &mut came, talk);
+                        self.step(&self.tree.look(self.pid), &mut came, talk);
                     }
                 }
                 Some(_) if came.cause.is_none() && alarms.is_open() => {}
@@ -286,7 +286,7 @@ impl Running {
                     if signalled {
                         came.ending.kill_within(self.kill_after, Instant::now());
                     }
-                    let (look, waits) = (self.look(), signalled || self.wait_group);
+                    let (look, waits) = (self.tree.look(self.pid), signalled || self.wait_group);
                     if waits && !look.living().is_empty() {
                         alarms.waits_for(look.living());
                     }
@@ -331,34 +331,6 @@ impl Running {
         let ended = *came.ended.get_or_insert_with(Instant::now);
         let is_near = |signal: Instant| ended.saturating_duration_since(signal) <= self.kill_after;
         came.must_end || came.from_terminal.is_some_and(is_near)
-    }
-
-    /// What lives of the tree. Mostly nothing once the command has ended, and then our own children tell it, however
-    /// many processes there are. The tree's end is not believed by scans of them all: a chain of processes that each
-    /// start the next and end is faster.
-    fn look(&self) -> Look {
-        if tree::end_of(self.pid).is_none() {
-            // It lives, seen or not.
-            return match Look::of_scan(self.tree.living()) {
-                Look::NoneSeen => Look::Hidden,
-                look => look,
-            };
-        }
-        let orphans = || self.tree.orphans(self.pid);
-        if orphans().is_some_and(|none| none.is_empty()) {
-            return Look::Nobody;
-        }
-        let all = process::all();
-        tree::reap_orphans_of(&all, self.pid);
-        let living = self.tree.living_of(all);
-        if !living.is_empty() {
-            return Look::Living(living);
-        }
-        match orphans() {
-            Some(none) if none.is_empty() => Look::Nobody,
-            Some(orphans) => Look::Living(orphans),
-            None => Look::NoneSeen,
-        }
     }
 
     /// A signal has come: it is passed on where the terminal has not done so, and what is left after the grace is to
@@ -453,7 +425,7 @@ impl Running {
                 came.said_killing |= grace.is_zero();
                 came.ending.ask_within(grace, Instant::now());
                 // First: the reader of the words may have stopped reading.
-                self.step(&self.look(), came, talk);
+                self.step(&self.tree.look(self.pid), came, talk);
             }
             Response::Send(signal) => self.send(signal, tree::end_of(self.pid).is_some()),
             Response::GoOn => {}

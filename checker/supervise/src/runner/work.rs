@@ -10,23 +10,28 @@ use nix::{
 use nix::{sys::wait::Id, sys::wait::WaitPidFlag, sys::wait::WaitStatus, sys::wait::waitid};
 
 use beadlock_base::deadline::{DeadlineWatch, Demand};
-use beadlock_base::{
-    process::{self, Stat},
-    sys,
-};
+use beadlock_base::{process::Stat, sys};
 use beadlock_core::gate_loss::GateWatch;
 
 use super::GRACE;
 use crate::ending::{Asks, Ending, Group, Look, Members, end_all};
-use crate::tree;
+use crate::tree::{self, Tree};
 
 /// A command that runs, in a process group of its own.
 #[derive(Debug)]
 pub(super) struct Work {
     child: Child,
     group: Pid,
-    /// Of a cycle in a fleet. Then this process is the subreaper of all that the command starts.
-    deadline: Option<DeadlineWatch>,
+    fleet: Option<InFleet>,
+}
+
+/// What a cycle in a fleet has besides.
+#[derive(Debug)]
+pub(super) struct InFleet {
+    /// When the work ends.
+    pub(super) deadline: DeadlineWatch,
+    /// All that the command starts, also what leaves its group.
+    pub(super) tree: Tree,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,12 +47,12 @@ pub(super) enum WaitEnd {
 }
 
 impl Work {
-    pub(super) fn new(child: Child, deadline: Option<DeadlineWatch>) -> Self {
+    pub(super) fn new(child: Child, fleet: Option<InFleet>) -> Self {
         let group = Pid::from_raw(child.id().cast_signed());
         Self {
             child,
             group,
-            deadline,
+            fleet,
         }
     }
 
@@ -81,9 +86,9 @@ impl Work {
                 watch.iter().map(|watch| readable(watch.as_fd())).collect();
             ready.extend(pidfd.iter().map(|pidfd| readable(pidfd.as_fd())));
             ready.extend(
-                self.deadline
+                self.fleet
                     .iter()
-                    .flat_map(DeadlineWatch::fds)
+                    .flat_map(|fleet| fleet.deadline.fds())
                     .map(readable),
             );
             if poll(&mut ready, timeout).is_ok() && watch.is_some() {
@@ -103,18 +108,6 @@ impl Work {
         self.reap()
     }
 
-    /// What lives of the command's tree outside of its group, where the deadline of a fleet ends that too.
-    fn elsewhere(&self) -> Vec<Stat> {
-        if self.deadline.is_none() {
-            return Vec::new();
-        }
-        let mut tree = process::descendants(std::process::id().cast_signed());
-        tree.retain(|stat| {
-            stat.pgrp != self.group.as_raw() && process::is_dead_zombie(stat.pid) != Some(true)
-        });
-        tree
-    }
-
     /// It has ended, is not reaped yet, and was killed by a signal.
     pub(super) fn was_killed(&self) -> bool {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
@@ -131,9 +124,11 @@ impl Work {
 
 impl Members for Work {
     fn look(&mut self) -> Look {
-        match (Group(self.group).look(), self.elsewhere()) {
-            (in_group, elsewhere) if elsewhere.is_empty() => in_group,
-            (in_group, elsewhere) => Look::Living([in_group.living(), &elsewhere].concat()),
+        let group = self.group.as_raw();
+        match self.fleet.as_ref().map(|fleet| fleet.tree.look(group)) {
+            // Where `/proc` is another namespace's, the group is known all the same.
+            None | Some(Look::NoneSeen) => Group(self.group).look(),
+            Some(look) => look,
         }
     }
 
@@ -142,12 +137,17 @@ impl Members for Work {
         let mut elsewhere = to.to_vec();
         elsewhere.retain(|stat| stat.pgrp != self.group.as_raw());
         tree::signal(&elsewhere, signal);
+        if let (Signal::SIGKILL, Some(fleet)) = (signal, &self.fleet)
+            && tree::end_of(self.group.as_raw()).is_some()
+        {
+            fleet.tree.kill_orphans(self.group.as_raw());
+        }
     }
 
     fn demand(&mut self) -> Demand {
-        self.deadline
+        self.fleet
             .as_mut()
-            .map_or(Demand::Nothing, DeadlineWatch::demand)
+            .map_or(Demand::Nothing, |fleet| fleet.deadline.demand())
     }
 }
 
