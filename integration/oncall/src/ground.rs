@@ -30,7 +30,7 @@ impl Ground {
         })
     }
 
-    /// Checks that it is still there; [`Code::NoTarget`]: it is not, or another directory is in its place.
+    /// Checks that the directory is still there; [`Code::NoTarget`]: it is not, or another directory is in its place.
     pub fn still(self, target: &Target) -> Result<(), Error> {
         if Self::of(target)? == self {
             return Ok(());

@@ -15,26 +15,27 @@ use beadlock_base::regular::{self, Links};
 use beadlock_base::shell::{self, Part};
 use nix::unistd::geteuid;
 
-/// What git reads in each directory.
+/// The name of the file with ignore patterns that git reads in each directory.
 const GITIGNORE: &str = ".gitignore";
 
 /// The longest file that is read here, in bytes.
 const LIMIT: u64 = 256 * 1024;
 
-/// What git makes of some files of one directory.
+/// Whether git ignores the files of one directory that it was asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GitAnswer {
     NoWorkTree,
-    /// It ignores all of them.
+    /// Git ignores all of the files.
     Ignored,
-    /// It does not ignore this one.
+    /// The first of the files that git does not ignore, by its name.
     NotIgnored(String),
-    /// It cannot be told, and why.
+    /// Why it is not known whether git ignores the files.
     Unknown(String),
 }
 
 impl GitAnswer {
-    /// For files called `names` in `dir`, a path without links.
+    /// Asks git about the files called `names` in `dir`, a path without links. Without names git is not asked, and
+    /// `Ignored` means a work tree of this user.
     pub fn about(dir: &Path, names: &[&str]) -> Self {
         let Some(tree) = WorkTree::around(dir) else {
             return Self::NoWorkTree;
@@ -62,7 +63,7 @@ impl GitAnswer {
     }
 }
 
-/// What the patterns say of a name.
+/// The effect of git's ignore patterns on one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// The last pattern that fits has git ignore the name.
@@ -71,8 +72,8 @@ pub enum Rule {
     Keeps,
 }
 
-/// What asks git about the names that it reads from its standard input, for its working directory: one record for each,
-/// whether it is ignored or not.
+/// The arguments of git for names on its standard input, relative to its working directory. Git answers with one record
+/// for each name, whether it is ignored or not.
 pub const QUESTION: [&str; 6] = [
     "check-ignore",
     "--no-index",
@@ -106,7 +107,7 @@ pub fn rules(answer: &[u8]) -> Vec<Rule> {
 /// The name whose pattern needs no anchor: no other file has it, in any directory.
 const BEADS: &[u8] = b".exclusive-lock";
 
-/// What makes git ignore a lock and the files beside it.
+/// Advice for a lock that git does not ignore: a pattern for the lock and the files beside it.
 #[derive(Debug)]
 pub struct IgnoreAdvice<'a> {
     /// The directory of the lock, without links.
@@ -118,7 +119,7 @@ pub struct IgnoreAdvice<'a> {
 }
 
 impl IgnoreAdvice<'_> {
-    /// What is wrong and what to type, in one line.
+    /// The problem and the command to type, in one line.
     pub fn sentence(&self) -> String {
         let lock = escaped_path(&self.seen().join(self.name));
         format!(
@@ -179,8 +180,8 @@ pub struct WorkTree {
 }
 
 impl WorkTree {
-    /// The nearest around `dir`, a path without links, on the same file system: as git looks for it. `None` also
-    /// inside a git directory: git adds nothing from there.
+    /// The nearest work tree around `dir`, a path without links, on the same file system: as git looks for it. `None`
+    /// also inside a git directory: git adds nothing from there.
     pub fn around(dir: &Path) -> Option<Self> {
         if dir.iter().any(|name| name == ".git") {
             return None;
@@ -199,7 +200,7 @@ impl WorkTree {
             })
     }
 
-    /// Both directories belong to this user: git itself refuses other repositories.
+    /// Whether both directories belong to this user: git itself refuses other repositories.
     pub fn is_ours(&self) -> bool {
         let user = geteuid().as_raw();
         [&self.top, &self.common]
@@ -208,7 +209,8 @@ impl WorkTree {
     }
 }
 
-/// What `.git` in `top` is or leads to.
+/// The git directory that the work tree at `top` uses or shares: `.git`, or the one that a file of that name leads to.
+/// `None`: there is none.
 fn git_directory(top: &Path) -> Option<PathBuf> {
     let dot_git = top.join(".git");
     if fs::metadata(&dot_git).ok()?.is_dir() {
@@ -218,7 +220,8 @@ fn git_directory(top: &Path) -> Option<PathBuf> {
     Some(line(&own.join("commondir"), b"").map_or(own.clone(), |shared| own.join(shared)))
 }
 
-/// The path that a file of one line names.
+/// The path in the first line of `file`, after the bytes `before`; `None`: the file has no such line, or cannot be
+/// read.
 fn line(file: &Path, before: &[u8]) -> Option<PathBuf> {
     let content = regular::read(file, Links::Followed, LIMIT).ok()?;
     let path = content

@@ -16,19 +16,19 @@ use beadlock_base::escape::escaped;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::words::to_type;
 
-/// How long it may take in all. The agent itself gives up sooner.
+/// The usual limit for a whole request, from the connection to the end of the answer. The agent itself gives up sooner.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// No answer is longer: 10,000 databases need a tenth.
+/// The longest answer that is read, in bytes. An answer about 10,000 databases needs a tenth of it.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// Why no agent answers. `Display` says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoAnswer {
     code: Code,
-    /// What has happened.
+    /// The failure in words, with the address that was asked, but without the advice.
     pub what: String,
-    /// How to have an agent there, where there seems to be none.
+    /// Advice to start an agent or to name another address; only where there seems to be no agent.
     advice: Option<String>,
     retry_after: Option<Duration>,
 }
@@ -64,10 +64,10 @@ impl From<NoAnswer> for Error {
     }
 }
 
-/// The body of the page.
+/// Asks the agent at `address` for `page`, and returns the body of its answer.
 ///
 /// # Errors
-/// When nobody answers there, or something else than the page.
+/// When the request fails, when no answer comes within `patience`, or when its status is not 200.
 pub fn get(address: &Address, page: &'static str, patience: Duration) -> Result<Vec<u8>, NoAnswer> {
     let (to, from) = mpsc::channel();
     let asked = address.clone();
@@ -124,7 +124,7 @@ fn ask(mut stream: impl Read + Write, page: &str) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// What follows the head of an answer that is a good one.
+/// The body of an HTTP answer with status 200. `Err`: the words for any other answer, escaped.
 fn body(answer: &[u8]) -> Result<Vec<u8>, String> {
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
         let beginning = String::from_utf8_lossy(&answer[..answer.len().min(80)]);

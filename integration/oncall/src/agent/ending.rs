@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::register;
 
-/// Between two looks at the flag.
+/// The time between two looks at the flag.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Set by SIGINT, SIGTERM and SIGHUP.
@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct EndFlag(Arc<AtomicBool>);
 
 impl EndFlag {
-    /// From now on these signals set the flag, and do nothing else.
+    /// A flag that is not set. From now on SIGINT, SIGTERM and SIGHUP set it, and do nothing else.
     ///
     /// # Errors
     /// When the system refuses to have a signal handled.
@@ -33,7 +33,7 @@ impl EndFlag {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Waits so long, or until the flag is set. Returns whether it is.
+    /// Waits for `length`, or until the flag is set. Returns whether the flag is set.
     pub fn wait(&self, length: Duration) -> bool {
         let begun = Instant::now();
         while !self.is_set() {

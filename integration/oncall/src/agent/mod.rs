@@ -46,10 +46,11 @@ pub fn run(address: &Address, has_exit_code: bool, common: &Common) -> End {
     }
 }
 
-/// What the agent says that listens there, and its own JSON. It has so long to answer.
+/// Asks the agent at `address` for its status, and returns it with the JSON that the agent sent. The agent must answer
+/// within `patience`.
 ///
 /// # Errors
-/// When none answers there.
+/// When no agent answers there, or when the answer is not a status that this version can read.
 pub(crate) fn look(
     address: &Address,
     patience: Duration,

@@ -1,4 +1,4 @@
-//! What an agent says, for people. Nothing in it is trusted.
+//! The `/status` answer of an agent, as a report for people. Nothing in the answer is trusted.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use beadlock_claim::error::Exit;
 use beadlock_console::table::{Side, Table, common_directory, fitted, terminal_width};
 use beadlock_console::talk::Talk;
 
-/// Its `/status`, as far as the report goes.
+/// The `/status` answer of an agent: the fields that the report needs.
 #[derive(Debug, Deserialize)]
 pub struct AgentStatus {
     pub version: String,
@@ -30,7 +30,7 @@ pub struct AgentStatus {
     pub states: BTreeMap<String, u64>,
     #[serde(default)]
     pub left_out: u64,
-    /// The worst first.
+    /// The databases that the answer lists, the worst first.
     pub databases: Vec<DatabaseStatus>,
 }
 
@@ -41,7 +41,7 @@ pub struct DatabaseStatus {
     pub age_ms: u64,
     /// The cause of the state.
     pub why: Option<String>,
-    /// The command to type.
+    /// The command that the agent advises to type.
     pub next: Option<String>,
     pub last: Option<LastCycle>,
     pub streak: Option<CurrentStreak>,
@@ -49,7 +49,7 @@ pub struct DatabaseStatus {
     #[serde(default)]
     pub unpushed: Option<UnpushedCommits>,
     pub next_due_ms: Option<u64>,
-    /// How long ago the remote has told where it is.
+    /// How long ago the remote last answered the agent, in milliseconds; `None`: not known.
     #[serde(default)]
     pub as_of_age_ms: Option<u64>,
 }
@@ -147,7 +147,7 @@ impl AgentStatus {
     }
 }
 
-/// On a terminal the directory that all paths have in common is named once.
+/// The table of these databases. On a terminal the directory that all paths have in common is named once.
 fn table(listed: &[&DatabaseStatus], room: Option<usize>) -> String {
     let dirs: Vec<String> = listed
         .iter()
@@ -178,7 +178,7 @@ fn table(listed: &[&DatabaseStatus], room: Option<usize>) -> String {
     below + &table.text(room)
 }
 
-/// An answer of a remote that is younger needs no word.
+/// The age from which the remote's last answer is mentioned for a synced database.
 const RECENT: Duration = Duration::from_secs(60);
 
 impl DatabaseStatus {

@@ -1,4 +1,4 @@
-//! `beadlock status --agent ADDR --watch`: what changes, one line each, for a log.
+//! `beadlock status --agent ADDR --watch`: one line for each change, for a log.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,10 +17,10 @@ use beadlock_claim::error::Exit;
 use beadlock_console::Common;
 use beadlock_console::end::End;
 
-/// What was said last.
+/// The last answer of the watched agent, which the next answer is compared with.
 #[derive(Debug, Default)]
 struct WatchedAgent {
-    /// The state of each database, and why.
+    /// The state of each database and its cause, by the directory of the database.
     databases: BTreeMap<String, (String, Option<String>)>,
     /// The process that answered last.
     pid: Option<u32>,
@@ -72,7 +72,7 @@ fn has_no_reader() -> bool {
             .is_some_and(|events| events.contains(PollFlags::POLLERR))
 }
 
-/// With the time, in one write, so that a reader of a pipe has them at once.
+/// Prints the lines, each with the time before it. One write, so that a reader of a pipe has them at once.
 fn print(lines: &[String]) -> io::Result<()> {
     let now = facts::now().to_string();
     let time = now.get(..19).unwrap_or(&now).replace('T', " ");
@@ -135,7 +135,7 @@ impl WatchedAgent {
         lines
     }
 
-    /// The agent does not answer, which is said once.
+    /// The lines for an agent that does not answer: `why` at the first time, then nothing until it answers again.
     fn lost(&mut self, why: &str) -> Vec<String> {
         if std::mem::replace(&mut self.is_gone, true) {
             Vec::new()

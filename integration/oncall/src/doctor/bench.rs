@@ -30,15 +30,15 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::protocol::{Acceptance, resolve};
 
-/// Agents and git ignore what is called so, as they do the lock file itself.
+/// The beginning of a bench's name. Agents and git ignore such names, as they ignore the lock file itself.
 const PREFIX: &str = ".exclusive-lock.doctor-";
 /// A directory on the bench: the stand-in for the one that a gate is taken on.
 pub const GATE: &str = "gate";
 /// The file on the bench that two processes share.
 pub const FILE: &str = "file";
-/// After so many seconds nobody can be at it any more, whatever a PID means there.
+/// The age in seconds after which no process can use a bench any more, whatever a PID means where it was made.
 const OLD: i64 = 3600;
-/// How long files that were open a moment ago may stay, as they do on FUSE and NFS.
+/// How long removal is tried again: on FUSE and NFS, files that were open a moment ago stay for a while.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const DIRECTORY: OFlag = OFlag::O_RDONLY
@@ -48,15 +48,15 @@ const OUR_DIRECTORY: OFlag = DIRECTORY.union(OFlag::O_NOFOLLOW);
 
 #[derive(Debug)]
 pub struct ExaminedDirectory {
-    /// Open for as long as it is examined, but neither for reading nor for the gate.
+    /// The directory, open for as long as it is examined, but neither for reading nor for the gate.
     pub dir: OwnedFd,
-    /// Without links and redirects.
+    /// The path of the directory, without links and redirects.
     pub path: PathBuf,
-    /// How it was named or found, for lines.
+    /// The directory as it was named or found, for the report.
     pub given: String,
-    /// The name of its lock.
+    /// The file name of its lock.
     pub lock: String,
-    /// What is to be promised of it.
+    /// The properties of its lock that decide what is promised.
     pub kind: LockKind,
     /// The directory that was named, where that is only the one above the database.
     pub above: Option<String>,
@@ -67,7 +67,7 @@ impl ExaminedDirectory {
     /// database and holds one, `.beads`, that one. A plain directory is examined as it is.
     ///
     /// # Errors
-    /// As everywhere: exit 1 when it is not there, 2 when the command line is wrong.
+    /// Exit 1 when the directory is not there, 2 when the command line is wrong: as for every command.
     pub fn resolve(named: Option<&OsStr>, environment: &Environment) -> Result<Self, Error> {
         let (found, above) = match (resolve(named, environment, Acceptance::Any), named) {
             (Err(error), Some(dir)) if error.code() == Code::Usage => {
@@ -103,21 +103,21 @@ impl ExaminedDirectory {
     }
 }
 
-/// What a trial is given.
+/// The input of every trial: the examined directory, the bench, and settings of the caller.
 #[derive(Debug)]
 pub struct TrialSite<'a> {
     pub directory: &'a ExaminedDirectory,
-    /// The working directory, for what is to be typed.
+    /// The working directory, for commands that the report advises to type.
     pub cwd: &'a Path,
-    /// `PATH`.
+    /// The value of `PATH`, along which merge drivers are looked for.
     pub search_path: &'a OsStr,
-    /// What is free on the file system, asked before the bench takes its part.
+    /// The free space of the file system, asked for before the bench takes its part.
     pub free: nix::Result<Statvfs>,
     pub made: nix::Result<Bench<'a>>,
 }
 
 impl<'a> TrialSite<'a> {
-    /// Makes the bench.
+    /// Makes the bench, after asking for the free space.
     pub fn prepare(
         helpers: Helpers,
         directory: &'a ExaminedDirectory,
@@ -145,10 +145,10 @@ impl<'a> TrialSite<'a> {
     }
 }
 
-/// A private directory; dropped, it is removed.
+/// A private directory inside the examined one; dropped, it is removed.
 #[derive(Debug)]
 pub struct Bench<'a> {
-    /// For the second process.
+    /// The helpers that this program can run as: the second process is one.
     pub helpers: Helpers,
     above: BorrowedFd<'a>,
     name: String,
@@ -157,7 +157,7 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Makes one in the directory, and sweeps there what dead ones have left.
+    /// Makes a bench in the directory, and removes the benches there that dead processes have left.
     fn make(helpers: Helpers, directory: &'a ExaminedDirectory) -> nix::Result<Self> {
         let above = directory.dir.as_fd();
         let name = format!(
@@ -193,7 +193,7 @@ impl<'a> Bench<'a> {
         openat(&self.dir, name, flags, Mode::from_bits_truncate(0o644)).map(File::from)
     }
 
-    /// Opens what is there for reading: a file or a directory.
+    /// Opens a file or a directory of the bench for reading.
     pub fn open(&self, name: &str) -> nix::Result<File> {
         openat(
             &self.dir,
@@ -204,12 +204,12 @@ impl<'a> Bench<'a> {
         .map(File::from)
     }
 
-    /// What a file holds.
+    /// The content of a file on the bench.
     pub fn read(&self, name: &str) -> io::Result<String> {
         io::read_to_string(self.open(name)?)
     }
 
-    /// Removes all of it, patiently; fails as the last attempt did.
+    /// Removes the bench, and tries again for up to a second; fails as the last attempt did.
     pub fn clear(&self) -> nix::Result<()> {
         let begun = Instant::now();
         loop {
@@ -221,7 +221,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Removes what dead processes of this machine have left, and what is an hour older than this one.
+    /// Removes the benches of dead processes: those made on this machine, and those an hour older than this one.
     fn sweep(&self) {
         let Ok(mut above) = Dir::openat(self.above, c".", DIRECTORY, Mode::empty()) else {
             return;
@@ -236,7 +236,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// It is the bench of a dead process: it was made where its PID means what it means here, or long ago.
+    /// Whether `name` is the bench of a dead process: made where a PID means what it means here, or long ago. `None`
+    /// counts as no.
     fn is_left_over(&self, name: &str, now: &FileStat) -> Option<bool> {
         let (pid, rest) = name.strip_prefix(PREFIX)?.split_once('-')?;
         if process::probe(pid.parse().ok()?) != Liveness::Gone {
@@ -277,7 +278,7 @@ fn remove(above: BorrowedFd<'_>, name: &str) -> nix::Result<()> {
     unlinkat(above, name, UnlinkatFlags::RemoveDir)
 }
 
-/// Removes what lies in the directory, but for what is to be `kept`.
+/// Removes the files and the empty directories in the directory, but for those that are `kept`.
 fn empty(above: BorrowedFd<'_>, name: &str, kept: &[&str]) -> nix::Result<()> {
     let mut dir = Dir::openat(above, name, OUR_DIRECTORY, Mode::empty())?;
     let names: Vec<_> = dir
@@ -299,7 +300,7 @@ fn empty(above: BorrowedFd<'_>, name: &str, kept: &[&str]) -> nix::Result<()> {
     Ok(())
 }
 
-/// True in a bench: where the second process may work.
+/// Whether `path` is a bench, by its name: the second process may work only there.
 pub fn is_bench(path: &Path) -> bool {
     path.file_name()
         .is_some_and(|name| name.as_bytes().starts_with(PREFIX.as_bytes()))

@@ -21,11 +21,11 @@ use super::guarantee::Keeps;
 use super::results::{TrialCause, TrialFailure, TrialOutcome, ensure, seen};
 use crate::ignored::{GitAnswer, IgnoreAdvice};
 
-/// What follows the lock's name in one of each kind of file beside it: aside, an unfinished one, a record that `break`
-/// has kept.
+/// The endings after the lock's name, one for each kind of file beside it: set aside, unfinished, and a record that
+/// `break` has kept.
 const SIDE_FILES: [&str; 3] = [".aside", ".tmp-1-00000000", ".broken-20260101T000000Z.json"];
 
-/// What is known of the file system, and where it is mounted.
+/// Whether only this machine writes the file system. The detail names its type and its mount point.
 pub fn file_system(site: &TrialSite<'_>) -> TrialOutcome {
     let found = FileSystem::of(&site.directory.dir).map_err(of_statfs)?;
     let (kind, point) = mount_of(site.directory.dir.as_fd()).unzip();
@@ -42,7 +42,7 @@ pub fn file_system(site: &TrialSite<'_>) -> TrialOutcome {
     }
 }
 
-/// A call that failed says nothing about the file system.
+/// The failure of a trial whose call for statistics failed: that says nothing about the file system.
 fn of_statfs(errno: Errno) -> TrialFailure {
     TrialFailure::untried(system_words(&errno.into()))
 }
@@ -59,7 +59,8 @@ pub fn writable(site: &TrialSite<'_>) -> TrialOutcome {
     }
 }
 
-/// By the kernel's word, which knows `ext3` from `ext4` and `fuse.sshfs` from other FUSE; ours where it says more.
+/// The name of a file system for people: the kernel's word `kind`, or `ours` where that says more. The kernel tells
+/// `ext3` from `ext4`, and `fuse.sshfs` from other FUSE.
 fn name_of(ours: Option<&str>, kind: Option<&str>, magic: i64) -> String {
     let (Some(ours), Some(kind)) = (ours, kind) else {
         let known = ours.or(kind).map(|name| escaped(name).to_string());
@@ -91,7 +92,8 @@ fn mount_of(dir: BorrowedFd<'_>) -> Option<(String, String)> {
         .and_then(kind_and_point)
 }
 
-/// Of `36 35 98:0 /root /mnt\040x rw,noatime master:1 - fuse.bindfs src rw`.
+/// The type and the mount point in a line such as `36 35 98:0 /root /mnt\040x rw,noatime master:1 - fuse.bindfs src
+/// rw`.
 fn kind_and_point(line: &str) -> Option<(String, String)> {
     let (before, after) = line.split_once(" - ")?;
     Some((
@@ -100,7 +102,7 @@ fn kind_and_point(line: &str) -> Option<(String, String)> {
     ))
 }
 
-/// The kernel escapes these alone. The backslash comes last, for every escape begins with one.
+/// A word of the mount table without the kernel's escapes. The backslash comes last, for every escape begins with one.
 fn unescaped(word: &str) -> String {
     let escapes = [
         (r"\040", " "),
@@ -130,7 +132,7 @@ pub fn space(site: &TrialSite<'_>) -> TrialOutcome {
 
 fn judged_space(is_limited: bool, bytes: u128, inodes: Option<u64>) -> TrialOutcome {
     if !is_limited {
-        // As a tmpfs without a limit.
+        // A tmpfs without a limit, for example.
         return Ok("no limit".to_owned());
     }
     let inodes_left = inodes.map_or("inodes as they are needed".to_owned(), |count| {
@@ -142,7 +144,7 @@ fn judged_space(is_limited: bool, bytes: u128, inodes: Option<u64>) -> TrialOutc
     )
 }
 
-/// `4.0 KiB`.
+/// A number of bytes for people: `4.0 KiB`.
 fn size(bytes: u128) -> String {
     let mut rest = bytes as f64;
     for unit in ["bytes", "KiB", "MiB", "GiB", "TiB"] {
@@ -166,7 +168,7 @@ pub fn gate_opens(site: &TrialSite<'_>) -> TrialOutcome {
     Ok("the directory can be opened for reading".to_owned())
 }
 
-/// Whose it is.
+/// Whether the directory belongs to this user.
 pub fn owner(site: &TrialSite<'_>) -> TrialOutcome {
     judged_owner(fstat(&site.directory.dir)?.st_uid, geteuid().as_raw())
 }
@@ -179,7 +181,7 @@ fn judged_owner(owner: u32, user: u32) -> TrialOutcome {
     Ok(format!("yours, UID {owner}"))
 }
 
-/// Which other users may write.
+/// Whether no other user may write to the directory, by its mode.
 pub fn private(site: &TrialSite<'_>) -> TrialOutcome {
     judged_mode(fstat(&site.directory.dir)?.st_mode & 0o7777)
 }
@@ -234,7 +236,7 @@ pub fn boot_id() -> TrialOutcome {
     Ok("known".to_owned())
 }
 
-/// bd keeps no Dolt database here. Since it does, it asks for no lock.
+/// bd keeps no Dolt database here: with Dolt, bd does not ask for a lock.
 pub fn asked_by_bd(site: &TrialSite<'_>) -> TrialOutcome {
     match Dolt::of(&site.directory.path) {
         None => Ok("not a Dolt database".to_owned()),
@@ -251,7 +253,7 @@ pub fn ignored_by_git(site: &TrialSite<'_>) -> TrialOutcome {
     all_ignored(site, lock, std::slice::from_ref(lock))
 }
 
-/// Git ignores what lies beside the lock.
+/// Git ignores the files beside the lock.
 pub fn records_ignored(site: &TrialSite<'_>) -> TrialOutcome {
     let lock = &site.directory.lock;
     if site.directory.kind.keeps == Keeps::Kernel {

@@ -19,10 +19,10 @@ use crate::ignored::GitAnswer;
 /// The record file of a database that has none yet.
 const RECORDS: &str = "issues.jsonl";
 
-/// Of more files none is asked for.
+/// The most record files of a directory that git is asked about.
 const MOST: usize = 200;
 
-/// What git does without a driver of a user.
+/// The merge drivers that git has built in.
 const BUILT_IN: [&str; 3] = ["text", "binary", "union"];
 
 /// The driver that `beadlock setup git` sets up.
@@ -31,27 +31,27 @@ const OURS: &str = "beadlock";
 const SETUP: &str = "beadlock setup git";
 const SETUP_HERE: &str = "beadlock setup git --local";
 
-/// What git says of the record files.
+/// The settings by which git merges the record files.
 #[derive(Debug, Default)]
 struct GitMerge {
-    /// A record file, and the name of what merges it; `None` where nothing is said.
+    /// The record files, each with the driver's name in its `merge` attribute; `None`: the attribute is not set.
     files: Vec<(String, Option<String>)>,
     drivers: Vec<Driver>,
     /// `merge.default`: for every file without an attribute.
     default: Option<String>,
 }
 
-/// A driver of a user's: a section of git's configuration.
+/// A merge driver that a user has configured: a section of git's configuration.
 #[derive(Debug)]
 struct Driver {
     name: String,
-    /// `None`: it has a name for people, say, and no command.
+    /// The command of the driver; `None`: the section has only other values, such as a name for people.
     command: Option<String>,
     /// Whether the command stands in the configuration of the repository, which beats the user's.
     is_local: bool,
 }
 
-/// Whether git keeps each record once.
+/// Whether git merges neither record files by `union`, which may keep a record twice, nor every file as records.
 pub fn attribute(site: &TrialSite<'_>) -> TrialOutcome {
     match GitMerge::asked(site)? {
         Ok(git) => git.judged_attribute(|| {
@@ -66,7 +66,7 @@ pub fn attribute(site: &TrialSite<'_>) -> TrialOutcome {
     }
 }
 
-/// Whether git can start what is to merge the record files.
+/// Whether git can start the merge drivers of the record files.
 pub fn driver(site: &TrialSite<'_>) -> TrialOutcome {
     match GitMerge::asked(site)? {
         Ok(git) => git.judged_driver(|word| is_program(word, site.search_path)),
@@ -83,7 +83,8 @@ fn seen_from<'a>(dir: &'a Path, cwd: &Path) -> &'a Path {
 }
 
 impl GitMerge {
-    /// What git says; within, why there is nothing to be said.
+    /// Asks git how it merges the record files. The inner `Err`: why there is nothing to judge, no work tree or no git.
+    /// The outer `Err`: git gave no answer.
     fn asked(site: &TrialSite<'_>) -> Result<Result<Self, &'static str>, TrialFailure> {
         let dir = &site.directory.path;
         match GitAnswer::about(dir, &[]) {
@@ -106,7 +107,7 @@ impl GitMerge {
         Ok(Ok(git))
     }
 
-    /// Of `path`, `merge` and the value, each before a NUL.
+    /// Adds the answer of `git check-attr -z`: for each file `path`, `merge` and the value, each before a NUL.
     fn read_attributes(&mut self, said: &str) {
         let fields: Vec<&str> = said.split('\0').collect();
         for row in fields.chunks_exact(3) {
@@ -120,7 +121,8 @@ impl GitMerge {
         }
     }
 
-    /// Of the scope and a NUL, then `merge.NAME.driver`, a line break, the value and a NUL. A later value counts.
+    /// Adds the answer of `git config -z --show-scope`: the scope and a NUL, then `merge.NAME.driver`, a line break,
+    /// the value and a NUL. A later value counts.
     fn read_settings(&mut self, said: &str) {
         let fields: Vec<&str> = said.split('\0').collect();
         for row in fields.chunks_exact(2) {
@@ -157,7 +159,8 @@ impl GitMerge {
         }
     }
 
-    /// What merges a file of which the attribute says this.
+    /// The name of the driver for a file with this attribute; without one it is `merge.default`. `None`: neither is
+    /// set.
     fn effective<'a>(&'a self, attribute: Option<&'a String>) -> Option<&'a str> {
         attribute.or(self.default.as_ref()).map(String::as_str)
     }
@@ -211,7 +214,7 @@ impl GitMerge {
         }
     }
 
-    /// Of the driver of this name, which is for `file`.
+    /// Whether git can start the driver `name`; a failure names `file` where the driver is not set.
     fn judged(
         &self,
         file: Option<&str>,
@@ -266,7 +269,8 @@ fn first_and_rest(mut lines: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// What git answers; `None`: there is no git.
+/// The output of git, called with `words` in `dir`; `None`: there is no git. Fails when git does not answer, or exits
+/// with neither 0 nor 1.
 fn answer<'a>(
     dir: &Path,
     words: impl IntoIterator<Item = &'a str>,

@@ -1,4 +1,4 @@
-//! From the results of the trials to what is promised: pure, and in the order of `docs/protocol.md`.
+//! The promises that follow from the results of the trials: pure, and in the order of `docs/protocol.md`.
 
 use serde::Serialize;
 
@@ -13,18 +13,18 @@ pub enum Holds {
     Yes,
     /// In part, or in a weaker way.
     Limited,
-    /// What it rests on could not be tried.
+    /// A trial that the promise depends on has no result.
     Unknown,
     No,
 }
 
-/// A promise, and what becomes of it here; as JSON has it.
+/// A promise, and whether it holds in the examined directory. The JSON report has these fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Guarantee {
     pub name: &'static str,
     pub holds: Holds,
     pub promise: &'static str,
-    /// How, how far, or why not.
+    /// The words for how the promise is kept, how far, or why it is not.
     pub how: String,
 }
 
@@ -42,7 +42,7 @@ fn no(why: impl Into<String>) -> Judgement {
     (Holds::No, why.into())
 }
 
-/// By a trial that is needed: not there, or not known.
+/// The judgement where a needed trial has not succeeded: `No` where it has failed, else `Unknown`.
 fn without(needed: &TrialResult, then: &str) -> Judgement {
     let holds = if needed.ok == Some(false) {
         Holds::No
@@ -52,7 +52,7 @@ fn without(needed: &TrialResult, then: &str) -> Judgement {
     (holds, format!("{}{then}", needed.says()))
 }
 
-/// In full where only this machine writes the file system, else so far.
+/// The judgement `full` where only this machine writes the file system, else a limited one with the words `so_far`.
 fn by_who_writes(results: &TrialResults, full: &str, so_far: &str) -> Judgement {
     if results.has(Key::FileSystem) {
         yes(full)
@@ -64,21 +64,21 @@ fn by_who_writes(results: &TrialResults, full: &str, so_far: &str) -> Judgement 
 const CLAIM: &str = "claim";
 const DRAIN: &str = "drain";
 
-/// What keeps a lock valid.
+/// The condition under which a lock stays valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeps {
     /// The life of the process that its record names.
     Process,
-    /// Its heartbeats.
+    /// The heartbeats of its holder.
     Heartbeats {
-        /// Without them it goes although nobody has typed `--force-lock`.
+        /// Whether a lock without heartbeats is removed although nobody has typed `--force-lock`.
         goes_by_itself: bool,
     },
     /// The kernel: an flock, without any record.
     Kernel,
 }
 
-/// What about a kind of lock decides over its promises.
+/// The properties of a kind of lock that decide its promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockKind {
     pub has_cycles: bool,
@@ -170,10 +170,10 @@ impl LockKind {
 
 type Judge = fn(&TrialResults) -> Judgement;
 
-/// Its name, what is promised, and by which trials.
+/// A promise: its name, its sentence, and the function that judges it by the trials.
 type Promise = (&'static str, &'static str, Judge);
 
-/// What is promised of such a lock where the trials ended so.
+/// The promises for a lock of this kind, each judged by the results of the trials.
 pub fn guarantees(results: &TrialResults, kind: LockKind) -> Vec<Guarantee> {
     let judged = kind.promises().into_iter().map(|(name, promise, judge)| {
         let (holds, how) = judge(results);
@@ -187,8 +187,8 @@ pub fn guarantees(results: &TrialResults, kind: LockKind) -> Vec<Guarantee> {
     judged.collect()
 }
 
-/// Why no lock is worth anything here, in a sentence; `None`: they are. Without a gate a claim does not keep out
-/// the cycle that is running, which is the first thing that a lock is for.
+/// Why locks are useless here, in a sentence; `None`: they can be used. Without a gate a claim does not keep out the
+/// cycle that is running, which is the first thing that a lock is for.
 pub fn cannot_lock(guarantees: &[Guarantee]) -> Option<String> {
     let fails = |name| {
         guarantees
@@ -220,10 +220,10 @@ fn claim(results: &TrialResults) -> Judgement {
     }
 }
 
-/// What makes two exclude each other.
+/// The trials that show whether two processes, or two descriptors of one, exclude each other by flock.
 const EXCLUSION: [Key; 2] = [Key::FlockProcesses, Key::FlockDescriptors];
 
-/// Why there is no gate.
+/// Why there is no gate; `None`: no trial has shown that it is missing.
 fn no_gate(results: &TrialResults) -> Option<String> {
     if !results.has(Key::GateOpens) {
         let why = &results[Key::GateOpens].detail;
@@ -397,7 +397,7 @@ mod tests {
     use super::super::table::{TRIALS, Trial};
     use super::*;
 
-    /// Everything is there but `missing` and `unknown`.
+    /// The promises where every trial succeeds but `missing` and `unknown`.
     fn judged_as(kind: LockKind, missing: &[Key], unknown: &[Key]) -> Vec<Guarantee> {
         let result = |trial: &Trial| {
             let outcome = match &trial.key {

@@ -1,6 +1,6 @@
-//! What a lock file goes through: created once, written whole, synced, linked over nothing (docs/design.md#create);
-//! moved over nothing, and two at once (docs/design.md#move-aside). How fine its times are: what a comparison before
-//! and after a pause can see (docs/design.md#without-leases).
+//! Trials of the steps of a lock file: created once, written whole, synced, linked over nothing
+//! (docs/design.md#create); moved over nothing, and two at once (docs/design.md#move-aside). A trial of how fine its
+//! times are: a comparison before and after a pause depends on them (docs/design.md#without-leases).
 #![expect(
     clippy::disallowed_methods,
     reason = "it tries the renames, on files of its own"
@@ -20,11 +20,11 @@ use super::bench::{Bench, FILE};
 use super::results::{TrialFailure, TrialOutcome, ensure, seen};
 use super::second::{SecondProcess, SecondReply, SecondRequest};
 
-/// As long as a lock that beadlock writes.
+/// The content of a trial's file, as long as a lock that beadlock writes.
 const RECORD: [u8; 700] = [b'x'; 700];
-/// For how long a lock is watched that was moved aside: what changes meanwhile should show.
+/// For how long a lock that was moved aside is watched, in nanoseconds: a change in that time should show.
 const GRACE: i64 = 100_000_000;
-/// The coarsest that is measured: FAT's two seconds, and a little.
+/// The longest step of a file's times that is measured: FAT's two seconds, and a little.
 const LONGEST_STEP: Duration = Duration::from_millis(2500);
 /// How many steps are looked at before the smallest counts.
 const STEPS: usize = 4;
@@ -33,12 +33,12 @@ const TWO: &str = "two";
 
 fn write(file: &mut File) -> Result<(), TrialFailure> {
     file.write_all(&RECORD)?;
-    // As a claim does it, whatever the umask.
+    // A claim sets the same mode, whatever the umask.
     fchmod(&*file, Mode::from_bits_truncate(0o644))?;
     Ok(())
 }
 
-/// What was written is to be read under `name`.
+/// Checks that the file `name` holds the bytes that were written.
 fn is_whole(bench: &Bench<'_>, name: &str) -> Result<(), TrialFailure> {
     ensure(
         bench.read(name)?.as_bytes() == RECORD,
@@ -146,7 +146,7 @@ pub fn rename_noreplace(bench: &Bench<'_>) -> TrialOutcome {
     }
 }
 
-/// `RENAME_EXCHANGE` changes two files.
+/// `RENAME_EXCHANGE` swaps two files.
 pub fn rename_exchange(bench: &Bench<'_>) -> TrialOutcome {
     make(bench, ONE, "first")?;
     make(bench, TWO, "second")?;
@@ -171,7 +171,7 @@ pub fn timestamps(bench: &Bench<'_>) -> TrialOutcome {
         mtimes.dedup();
         ctimes.dedup();
         let have = |count| mtimes.len() > count && ctimes.len() > count;
-        // Of coarse times one step tells all.
+        // For coarse times one step is enough.
         let is_late = begun.elapsed() > LONGEST_STEP / 2 && have(1);
         if have(STEPS) || is_late || begun.elapsed() > LONGEST_STEP {
             break;

@@ -9,29 +9,29 @@ use serde::Serialize;
 
 use super::table::{Trial, TrialKey};
 
-/// How a trial ended: what was seen, or why not.
+/// How a trial ended: the words for what was seen, or the failure.
 pub type TrialOutcome = Result<String, TrialFailure>;
 
 /// Why a trial has not shown that something is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialFailure {
     pub cause: TrialCause,
-    /// What to type to have it.
+    /// A command that would help; `None`: there is none to advise.
     pub to_type: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrialCause {
-    /// It is missing: what was seen.
+    /// The tried feature is missing; the words say what was seen.
     Missing(String),
-    /// What was seen does not tell.
+    /// The trial was made, but its result is not clear; the words say what was seen.
     Unclear(String),
-    /// The trial could not be made: why.
+    /// The trial could not be made; the words say why.
     Untried(String),
 }
 
 impl TrialCause {
-    /// Whether it is there; `None`: unknown.
+    /// Whether the tried feature is there: `Some(false)` when it is missing, `None` when it is unknown.
     pub fn ok(&self) -> Option<bool> {
         match self {
             Self::Missing(_) => Some(false),
@@ -39,7 +39,7 @@ impl TrialCause {
         }
     }
 
-    /// What was seen, or why nothing was.
+    /// The words for the report: what was seen, or why the trial could not be made.
     pub fn detail(&self) -> String {
         match self {
             Self::Missing(seen) | Self::Unclear(seen) => seen.clone(),
@@ -47,7 +47,7 @@ impl TrialCause {
         }
     }
 
-    /// The detail, for a sentence that says already that it did not work.
+    /// The detail without `could not be tried: `, for a sentence that already says that something does not work.
     fn why(self) -> String {
         match self {
             Self::Missing(words) | Self::Unclear(words) | Self::Untried(words) => words,
@@ -98,7 +98,7 @@ impl From<io::Error> for TrialFailure {
     }
 }
 
-/// `detail` is what was seen, whether that is enough or not.
+/// The outcome of a trial that saw `detail`: success where `is_there`, else missing.
 pub fn seen(is_there: bool, detail: String) -> TrialOutcome {
     if is_there {
         Ok(detail)
@@ -107,7 +107,7 @@ pub fn seen(is_there: bool, detail: String) -> TrialOutcome {
     }
 }
 
-/// Goes on where `is_so`; else the thing that is tried is missing.
+/// Fails unless `is_so`: the tried feature is missing, and `otherwise` says what was seen.
 pub fn ensure(is_so: bool, otherwise: &str) -> Result<(), TrialFailure> {
     if is_so {
         Ok(())
@@ -125,28 +125,28 @@ pub fn after(took: Duration) -> String {
     }
 }
 
-/// What a value is called in JSON and on the pipe: `flock_wakes`. Each has a name: none is hidden.
+/// The name of a value in JSON and on the pipe: `flock_wakes`. Each value has a name: none is hidden.
 pub fn word(value: impl ValueEnum) -> String {
     value
         .to_possible_value()
         .map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// The result of a trial, as JSON has it.
+/// The result of a trial, with the fields that it has in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrialResult {
-    /// `flock_wakes`.
+    /// The name of the trial in JSON: `flock_wakes`.
     name: String,
-    /// Whether it is there; `None`: unknown.
+    /// Whether the tried feature is there; `None`: unknown.
     pub ok: Option<bool>,
-    /// What was seen.
+    /// The words for what was seen, or why the trial could not be made.
     pub detail: String,
-    /// The same, for a sentence that says already that it did not work.
+    /// The detail without `could not be tried: `, for a sentence that already says that something does not work.
     #[serde(skip)]
     why: String,
-    /// What that means for locks.
+    /// The consequence for locks.
     pub means: &'static str,
-    /// What to type where it is missing.
+    /// A command to type where the feature is missing; `None`: there is none to advise.
     #[serde(rename = "next")]
     pub to_type: Option<String>,
 }
@@ -179,12 +179,12 @@ impl TrialResult {
         self.name.replace('_', " ")
     }
 
-    /// `flock wakes: permission denied`.
+    /// The trial's name and its detail: `flock wakes: permission denied`.
     pub fn says(&self) -> String {
         format!("{}: {}", self.words(), self.detail)
     }
 
-    /// The detail, for a sentence that says already that it did not work.
+    /// The detail without `could not be tried: `, for a sentence that already says that something does not work.
     pub fn why(&self) -> &str {
         &self.why
     }
@@ -203,17 +203,17 @@ impl Index<TrialKey> for TrialResults {
 }
 
 impl TrialResults {
-    /// It was seen to be there.
+    /// Whether the trial `key` has shown that its feature is there.
     pub fn has(&self, key: TrialKey) -> bool {
         self[key].ok == Some(true)
     }
 
-    /// It was seen to be missing.
+    /// Whether the trial `key` has shown that its feature is missing.
     pub fn misses(&self, key: TrialKey) -> bool {
         self[key].ok == Some(false)
     }
 
-    /// The first of these that was not seen to be there.
+    /// The first of these trials that has not shown its feature to be there; `None`: all have.
     pub fn first_without(&self, keys: &[TrialKey]) -> Option<&TrialResult> {
         keys.iter()
             .copied()

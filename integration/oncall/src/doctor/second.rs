@@ -25,10 +25,10 @@ use super::results::{TrialFailure, word};
 use beadlock_base::poll::wait_for;
 use beadlock_claim::words::of_no_process;
 
-/// How long a reply may take.
+/// How long the second process may take for a reply.
 pub(crate) const LIMIT: Duration = Duration::from_secs(2);
 
-/// What the second process is to do.
+/// A request to the second process: one word on its stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SecondRequest {
     /// Try to take the flock on the gate.
@@ -44,17 +44,18 @@ pub(crate) enum SecondRequest {
     Remove,
 }
 
-/// What it replies, unless the system refused: then it replies with the number of the error.
+/// A reply of the second process. Where the system refused the request, it replies with the number of the error
+/// instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SecondReply {
     Done,
-    /// Another process has it, or has made it.
+    /// Another process has the flock, or has made the file.
     Busy,
-    /// It is about to make a call that may block.
+    /// The second process is about to make a call that may block.
     Begun,
 }
 
-/// A second process, as the first one has it; dropped, it is killed.
+/// The second process, in the hands of the first one; dropped, it is killed.
 #[derive(Debug)]
 pub(crate) struct SecondProcess {
     child: Child,
@@ -62,7 +63,8 @@ pub(crate) struct SecondProcess {
 }
 
 impl SecondProcess {
-    /// Starts one on `bench`. Trials that need one that cannot be started cannot be tried.
+    /// Starts a second process on `bench`. Fails with `Untried`: a trial that needs the process cannot be made without
+    /// it.
     pub fn start(bench: &Bench<'_>) -> Result<Self, TrialFailure> {
         let failed = |error: io::Error| {
             TrialFailure::untried(format!("no second process: {}", of_no_process(&error)))
@@ -101,7 +103,8 @@ impl SecondProcess {
         })
     }
 
-    /// Its next reply; `None`: none within `limit`. Fails when the system refused it, and when it has ended.
+    /// The next reply; `None`: none came within `limit`. Fails when the system refused the request, and when the
+    /// process has ended.
     pub fn reply(&mut self, limit: Duration) -> Result<Option<SecondReply>, TrialFailure> {
         if self.replies.buffer().is_empty()
             && wait_for([Some(self.replies.get_ref().as_fd())], limit) == [false]
@@ -147,7 +150,7 @@ impl SecondProcess {
         }
     }
 
-    /// Kills it, if it has not ended; it is a zombie until it is dropped.
+    /// Kills the process, if it has not ended; it is a zombie until it is dropped.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
     }
@@ -183,7 +186,7 @@ impl Helper for DoctorTrials {
     }
 }
 
-/// Is the second process, in the working directory, until stdin ends. Returns the exit code.
+/// Runs as the second process, in the working directory, until stdin ends. Returns the exit code.
 fn serve() -> u8 {
     // stdin is not trusted: only a bench may be written to.
     if !std::env::current_dir().is_ok_and(|dir| is_bench(&dir)) {
@@ -205,12 +208,12 @@ fn serve() -> u8 {
     0
 }
 
-/// Stdout is flushed at the end of a line.
+/// Writes a reply to stdout, which is flushed at the end of a line.
 fn say(reply: &str) -> io::Result<()> {
     writeln!(io::stdout(), "{reply}")
 }
 
-/// What the second process has open.
+/// The open files of the second process: the gate and the file of the bench.
 #[derive(Default)]
 struct OpenFiles {
     gate: Option<File>,

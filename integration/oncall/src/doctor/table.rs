@@ -7,18 +7,18 @@ use clap::ValueEnum;
 use super::{bench::TrialSite, results::TrialOutcome};
 use super::{directory, git_merge, lock_file, processes};
 
-/// What an unknown outcome means, where nothing more can be said.
+/// The meaning of an unknown outcome, where nothing more can be said.
 pub const NOT_KNOWN: &str = "it is not known whether this works here";
 
 pub struct Trial {
     pub key: TrialKey,
-    /// Makes it.
+    /// The function that makes the trial.
     pub attempt: fn(&TrialSite<'_>) -> TrialOutcome,
-    /// What it means for locks that it is there.
+    /// The consequence for locks where the tried feature is there.
     pub there: &'static str,
-    /// What it means that it is missing.
+    /// The consequence for locks where the feature is missing.
     pub missing: &'static str,
-    /// What it means that it could not be tried.
+    /// The consequence where it is unknown whether the feature is there.
     pub unknown: &'static str,
 }
 

@@ -15,12 +15,12 @@ use beadlock_claim::{error::Error, target::Target};
 
 pub use beadlock_claim::protocol::tower::lock_dir::{is_root_of_names, of_names};
 
-/// The lock of a database, or its side file, is called so.
+/// Whether the lock of a database, or its side file, has this name.
 pub fn is_lock_of_database(name: &OsStr) -> bool {
     is_one_of(&Names::BEADS, name)
 }
 
-/// The lock of a directory, or its side file, is called so; many another file is.
+/// Whether the lock of a directory, or its side file, has this name; many other files have it, too.
 pub fn is_lock_of_directory(name: &OsStr) -> bool {
     is_one_of(&Names::MEMORY, name)
 }
@@ -31,8 +31,8 @@ fn is_one_of(names: &Names, name: &OsStr) -> bool {
         .any(|ours| ours.to_bytes() == name.as_bytes())
 }
 
-/// A lock at a path may have any name. The search opens files that are called `lock`, or `….lock`, `…-lock`,
-/// `…_lock`, and their side files.
+/// Whether the search opens a file of this name: `lock`, `….lock`, `…-lock`, `…_lock`, and their side files. A lock at
+/// a path may have any other name, too.
 pub fn may_be_lock_at_path(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let name = name.strip_suffix(b".aside").unwrap_or(name);
@@ -62,7 +62,7 @@ pub(crate) fn in_database(
     }
 }
 
-/// The lock of the directory that is typed so.
+/// The lock of the directory `typed`.
 pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Target, Error> {
     Ok(memory::target(typed, &around.cwd)?)
 }
@@ -89,7 +89,7 @@ pub fn at_path(path: &Path, typed: &Path, around: &database::Environment) -> Res
     )?)
 }
 
-/// A record lies there, or was set aside from there: many a file has such a name.
+/// Whether a record lies there, or was set aside from there: many other files have the name of a lock.
 pub fn is_lock_at_path(look: &Look) -> bool {
     look.record.is_some() || look.side_file
 }

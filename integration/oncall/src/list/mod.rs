@@ -150,7 +150,7 @@ fn explained(seen: &Seen, machine: &Machine) -> Report {
     ))
 }
 
-/// Many a file is called as a lock is.
+/// Whether a lock or its side file lies there: many other files have the name of a lock.
 fn is_there(Seen { target, look }: &Seen) -> bool {
     target.is_its_lock(look) || look.side_file
 }
@@ -183,9 +183,9 @@ fn at_paths(walk: &Walk, roots: &[Root], around: &database::Environment, talk: &
 /// A directory to look below.
 #[derive(Debug)]
 struct Root {
-    /// Without links.
+    /// The path of the directory, without links.
     dir: PathBuf,
-    /// As it was typed; empty for the working directory.
+    /// The directory as it was typed; empty for the working directory.
     shown: PathBuf,
 }
 
@@ -236,7 +236,8 @@ impl Root {
         Ok(Self { dir, shown })
     }
 
-    /// How a directory below it is to be typed: what looks like an option or a scheme is neither.
+    /// The path to type for the directory `dir` below the root. It begins with `./` where it would look like an option
+    /// or a scheme.
     fn typed(&self, dir: &Path) -> PathBuf {
         let typed = match dir.strip_prefix(&self.dir) {
             Ok(below) if below.as_os_str().is_empty() => self.shown.clone(),
@@ -275,7 +276,7 @@ fn closed_below(
     Arc::new(closed.into_iter().map(|(point, _)| point).collect())
 }
 
-/// The directories that were found, each once, by path.
+/// The locks of the databases that were found, each directory once, by path.
 fn targets(walk: &Walk, roots: &[Root], environment: &Environment, common: &Common) -> Vec<Target> {
     let mut around = environment.of_database();
     // Whatever is found is compared with it.
@@ -309,7 +310,7 @@ fn targets(walk: &Walk, roots: &[Root], environment: &Environment, common: &Comm
     targets
 }
 
-/// The directories that may have a lock of their own, each once, by path.
+/// The locks of the directories that may have one of their own, each directory once, by path.
 fn with_age(
     walk: &Walk,
     roots: &[Root],
@@ -333,7 +334,8 @@ fn with_age(
     targets
 }
 
-/// Which directory it is. `None`: it has vanished since, or cannot be looked at any more, which is said.
+/// The device and the inode of `dir`. `None`: it has vanished, or cannot be looked at any more; the latter is a
+/// warning.
 fn inode(dir: &Path, talk: &Talk) -> Option<(u64, u64)> {
     match fs::metadata(dir) {
         Ok(meta) => Some((meta.dev(), meta.ino())),
@@ -346,7 +348,7 @@ fn inode(dir: &Path, talk: &Talk) -> Option<(u64, u64)> {
     }
 }
 
-/// Nothing is there any more. All else that keeps one from looking says nothing of what is there.
+/// Whether the error says that nothing is there any more. No other error says that.
 fn has_vanished(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -354,7 +356,7 @@ fn has_vanished(error: &io::Error) -> bool {
     )
 }
 
-/// What is there is not known, and how to know it.
+/// The warning that `dir` was not read, with the reason and the command that looks there again.
 fn not_read(dir: &Path, why: &str) -> String {
     format!(
         "{} was not read: {why}; to see what is there: {}",
@@ -363,7 +365,7 @@ fn not_read(dir: &Path, why: &str) -> String {
     )
 }
 
-/// How to look again at what could not be read.
+/// The command that looks again, as root, at a directory that could not be read.
 fn as_root(dir: &Path) -> String {
     to_type("sudo beadlock list {}", &[Part::Path(dir)])
 }

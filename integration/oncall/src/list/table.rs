@@ -9,7 +9,7 @@ use beadlock_console::table::{Side, Table, common_directory, terminal_width};
 use beadlock_console::talk::Talk;
 use beadlock_explain::seen::Seen;
 
-/// What is said of one lock.
+/// The row of one lock in the list.
 #[derive(Debug)]
 pub struct Row {
     /// Target, verdict, holder, age, reason.
@@ -17,12 +17,12 @@ pub struct Row {
     /// The verdict in its colour.
     word: String,
     verdict: Verdict,
-    /// With `-v`.
+    /// The lines after the row, with `-v`; else empty.
     below: String,
 }
 
 impl Row {
-    /// Of a lock with a record; `below` is more of it.
+    /// The row of the lock `seen`; `below` makes the lines that `-v` adds after it.
     pub fn of(seen: &Seen, talk: &Talk, below: impl FnOnce() -> String) -> Self {
         let below = if talk.is_verbose() {
             below()
@@ -82,7 +82,7 @@ fn cells(seen: &Seen) -> [String; 5] {
     ]
 }
 
-/// `3 locks in 120 directories: 2 held, 1 stale`.
+/// The line that counts the locks: `3 locks in 120 directories: 2 held, 1 stale`.
 pub fn counts(rows: &[Row], directories: u64) -> String {
     let of = |is: fn(Verdict) -> bool| rows.iter().filter(|row| is(row.verdict)).count();
     let kinds = [

@@ -15,27 +15,28 @@ use ignore::{DirEntry, WalkBuilder, WalkState};
 use super::{Root, has_vanished, not_read};
 use crate::list::listing::{is_lock_of_database, is_lock_of_directory, may_be_lock_at_path};
 
-/// How often somebody is told how far it is.
+/// How often the progress of the search is reported.
 const TICK: Duration = Duration::from_millis(100);
 
 /// How many directories that could not be read are named.
 const NAMED: usize = 10;
 
-/// What a walk has come upon. `Display` is how far it is.
+/// The findings of a search so far. `Display` is its progress: the directories seen, and the locks found.
 #[derive(Debug, Default)]
 pub struct Walk {
     directories: AtomicU64,
     locks: AtomicU64,
     /// Directories that hold a lock or a side file, with the first root that led there.
     found: Mutex<BTreeMap<PathBuf, usize>>,
-    /// Files that are called as a lock at a path may be, with the same.
+    /// Files that are called as a lock at a path may be, with the first root that led there.
     lock_files: Mutex<BTreeMap<PathBuf, usize>>,
-    /// Directories with a file that is called as the lock of a directory is; many a file is.
+    /// Directories with a file that has the name of a directory's lock, with the first root that led there. Many other
+    /// files have that name, too.
     maybe: Mutex<BTreeMap<PathBuf, usize>>,
     unread: Mutex<Unread>,
 }
 
-/// What could not be read: the first by path, and how many.
+/// The paths that could not be read: the first ones by path, each with the reason, and the count of all.
 #[derive(Debug, Default)]
 struct Unread {
     named: BTreeSet<(PathBuf, String)>,
@@ -43,7 +44,8 @@ struct Unread {
 }
 
 impl Walk {
-    /// Walks below every root, but not into what is `closed`. `tell` hears now and then how far it is.
+    /// Walks below every root, but not into the mount points that are `closed`. Calls `tell` now and then with the
+    /// progress.
     pub fn below(
         roots: &[Root],
         all_file_systems: bool,
@@ -134,7 +136,7 @@ impl Walk {
         WalkState::Continue
     }
 
-    /// A path that has vanished meanwhile is not a failure.
+    /// Records a path that could not be read. A path that has vanished meanwhile is not a failure.
     fn failed(&self, root: &Path, error: &ignore::Error) {
         let why = match error.io_error() {
             Some(why) if has_vanished(why) => return,
@@ -151,7 +153,7 @@ impl Walk {
         }
     }
 
-    /// Every directory that was read.
+    /// The number of directories that were seen.
     pub fn directories(&self) -> u64 {
         self.directories.load(Ordering::Relaxed)
     }
@@ -166,7 +168,8 @@ impl Walk {
         locked(&self.lock_files).clone().into_iter().collect()
     }
 
-    /// The same of what may be the lock of a directory.
+    /// The directories with a file that may be the lock of the directory, by path, with the number of the root that led
+    /// there.
     pub fn maybe(&self) -> BTreeMap<PathBuf, usize> {
         locked(&self.maybe).clone()
     }
@@ -217,7 +220,7 @@ fn path_of(error: &ignore::Error) -> Option<&Path> {
     }
 }
 
-/// Nobody panics with it; and what is there counts, should somebody.
+/// Locks the mutex. No thread panics while it has the mutex; should one, the content still counts.
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

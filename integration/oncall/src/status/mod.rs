@@ -29,21 +29,21 @@ mod sync;
 
 use self::sync::SyncSight;
 
-/// What to look at.
+/// How much of a target `status` looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusScope {
     /// The lock alone.
     Lock,
-    /// Of a database its sync, too.
+    /// The lock, and the sync of a database.
     LockAndSync,
 }
 
-/// What the fleet of a database says of it.
+/// The answer of a database's fleet about the database.
 #[derive(Debug)]
 pub struct FleetSight {
-    /// One line for people.
+    /// The answer in one line, for people.
     pub line: String,
-    /// The same for programs.
+    /// The answer in JSON, for programs.
     pub json: Value,
 }
 
@@ -154,7 +154,7 @@ fn seen(
     Ok((report.json(STATUS), text))
 }
 
-/// What the agent of a database says of its sync, else its log.
+/// The sync of a database by its agent, else by its log. `None`: it is not asked for, or neither tells of it.
 fn sync_of(target: &Target, scope: StatusScope) -> Option<SyncSight> {
     match scope {
         StatusScope::LockAndSync if target.has_cycles() => SyncSight::of(target.dir()),

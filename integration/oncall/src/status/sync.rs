@@ -15,26 +15,26 @@ use crate::agent::report::{DatabaseStatus, TROUBLE};
 use beadlock_console::talk::Talk;
 use beadlock_log::glance::{LogAnswer, LogGlance};
 
-/// How long an agent may take to answer. Its log has the rest.
+/// How long an agent may take to answer. After that its log is used.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is known of a sync.
+/// The state of a database's sync, by its agent or by its log.
 #[derive(Debug)]
 pub struct SyncSight {
-    /// `agent` or `log`.
+    /// The source of the state: `agent` or `log`.
     from: &'static str,
     /// A word of the agent's states, or of the answers of `beadlock log`.
     state: String,
-    /// `None`: it is not known.
+    /// Whether the sync is without trouble; `None`: it is not known.
     syncing: Option<bool>,
-    /// For how long it is in that state.
+    /// For how long the sync has been in that state; `None`: not known.
     length: Option<Duration>,
     message: String,
     next: Option<String>,
 }
 
 impl SyncSight {
-    /// Of the database in this directory; `None` where no daemon has logged there.
+    /// The sync of the database in this directory; `None` where no daemon has logged there.
     pub fn of(dir: &Path) -> Option<Self> {
         let LogGlance { answer, asked_at } = LogGlance::of(dir)?;
         let address = asked_at
@@ -79,7 +79,7 @@ impl SyncSight {
         }
     }
 
-    /// It is skipped for the lock, of which more is known than the sync says.
+    /// Whether the lock is the reason for the state: then the look at the lock itself tells more.
     fn is_of_lock(&self) -> bool {
         matches!(
             self.state.as_str(),
@@ -105,7 +105,7 @@ impl SyncSight {
         Some(format!("sync: {message}{}", next.unwrap_or_default()))
     }
 
-    /// `{"from","state","syncing","for_ms","message","next"}`.
+    /// The JSON object `{"from","state","syncing","for_ms","message","next"}`.
     pub fn json(self) -> Value {
         json!({
             "from": self.from,

@@ -45,28 +45,28 @@ pub fn scale(first: Option<LogTime>, now: LogTime, most: u64) -> (u64, &'static 
     SCALES.iter().find(fits).copied().unwrap_or(HISTORIES[3])
 }
 
-/// As many changes of a database are remembered where its log cannot be read.
+/// The most changes of a row that are remembered, for the history of a database whose log cannot be read.
 const REMEMBERED: usize = 1000;
 
 /// An agent, and what it said last.
 #[derive(Debug)]
 pub struct TopAgent {
-    /// What it is asked at, escaped.
+    /// The address that the agent is asked at, escaped.
     pub name: String,
-    /// Its answer, and when it came.
+    /// The last answer, and when it came, in seconds since the view began.
     pub heard: Option<(AgentStatus, u64)>,
-    /// Since when it does not answer, and why.
+    /// Since when the agent does not answer, in seconds since the view began, and why.
     pub gone: Option<(u64, String)>,
 }
 
-/// What a key asks of the one who runs the view.
+/// The action that a key asks for, for the loop of the view to carry out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TopAction {
     Nothing,
     Quit,
     /// Put this into the clipboard of the terminal.
     Copy(String),
-    /// Ask everybody at once.
+    /// Ask all agents and look at this machine's locks at once.
     Refresh,
     /// Stop, as Ctrl-Z does.
     Suspend,
@@ -76,7 +76,7 @@ pub enum TopAction {
 pub struct TopApp {
     pub agents: Vec<TopAgent>,
     looks: Vec<LocalLook>,
-    /// Which of the looks are at targets that were named; the others are at databases of agents.
+    /// How many of the looks, from the first one, are at named targets; the others are at databases of agents.
     pub targets: usize,
     /// This machine's name.
     pub host: Option<String>,
@@ -85,16 +85,16 @@ pub struct TopApp {
     pub is_typing: bool,
     pub has_details: bool,
     pub has_help: bool,
-    /// The place of its length in [`HISTORIES`].
+    /// The place of the history's length in [`HISTORIES`].
     pub history: usize,
     /// The name of the chosen row, which may move.
     pub chosen: Option<String>,
     /// The first row that is shown.
     pub top: usize,
     pub message: Option<String>,
-    /// What was seen, by the name of a row, each time that it changed.
+    /// The changes of each row's state, by the name of the row, and when each was seen.
     seen: HashMap<String, Vec<(LogTime, HistoryCell)>>,
-    /// Whether a look has come.
+    /// Whether a first look at this machine has come.
     pub has_looked: bool,
 }
 
@@ -116,7 +116,7 @@ impl TopApp {
         }
     }
 
-    /// Takes news in. `now` is in seconds since the view began.
+    /// Takes an update in. `now` is in seconds since the view began.
     pub fn take_in(&mut self, update: TopUpdate, now: u64, wall: LogTime) {
         match update {
             TopUpdate::Agent(place, Ok(status)) => {
@@ -236,7 +236,7 @@ impl TopApp {
             })
     }
 
-    /// The place of the chosen row.
+    /// The place of the chosen row in `rows`; 0 where it is not among them.
     pub fn place(&self, rows: &[TopRow]) -> usize {
         let named = self
             .chosen

@@ -158,7 +158,8 @@ fn sources(
     Ok((agents, targets))
 }
 
-/// A target with a slash in it would be the path of a socket, too: it is one where there is one.
+/// Whether `name` is the address of an agent. A name with a slash may be a target or the path of a socket: it is an
+/// address where a socket lies there.
 fn is_of_agent(name: &OsStr, cwd: &Path) -> bool {
     let text = name.to_string_lossy();
     if text.starts_with("unix:") {
@@ -188,7 +189,7 @@ fn has_hung_up(patience: Duration) -> bool {
             .is_some_and(|events| events.intersects(gone))
 }
 
-/// What the loop turns around.
+/// The sources of the view, its wake-ups, and its end: everything that the loop uses besides the screen.
 struct TopView {
     looked_at: Arc<Mutex<LookedAt>>,
     updates: Receiver<TopUpdate>,
@@ -242,7 +243,7 @@ impl TopView {
         Ok(())
     }
 
-    /// Everybody is asked at once.
+    /// Wakes all threads: each asks its agent, or looks at this machine, at once.
     fn wake(&self) {
         // One whose thread has ended has nothing more to say.
         for wake in &self.wakes {

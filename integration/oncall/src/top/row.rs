@@ -40,10 +40,10 @@ pub struct TopRow {
     /// The place of its agent; `None`: no agent was asked about it.
     pub agent: Option<usize>,
     pub state: String,
-    /// For how long it has been in that state, when it was asked.
+    /// For how long the row had been in that state when it was asked about, in milliseconds.
     pub state_ms: Option<u64>,
     pub holder: Option<String>,
-    /// How old the lock is, when it was looked at.
+    /// The age of the lock when it was looked at, in milliseconds.
     pub held_ms: Option<u64>,
     /// The rest that is known of the holder: its process and its host.
     pub process: Option<String>,
@@ -53,9 +53,9 @@ pub struct TopRow {
     pub why: Option<String>,
     pub next: Option<String>,
     pub skips: Option<u64>,
-    /// When it was heard of: seconds since the view began.
+    /// When the answer or the look came, in seconds since the view began.
     pub heard: u64,
-    /// Its agent has not answered since.
+    /// Whether its agent has not answered since.
     pub is_old: bool,
     pub history: Vec<HistoryCell>,
 }
@@ -72,7 +72,7 @@ pub struct LocalLook {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHistory {
     pub cells: Vec<HistoryCell>,
-    /// Of all cells, in seconds and in words. It is the same for all logs of a round.
+    /// The length of all cells together, in seconds and in words. It is the same for all logs of a round.
     pub length: (u64, &'static str),
 }
 

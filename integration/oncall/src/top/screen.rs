@@ -24,7 +24,7 @@ use beadlock_console::base64;
 /// The time in which the loop ends by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Between two looks whether it was told to end.
+/// The time between two looks whether the view was told to end.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Whether the terminal is the view's.

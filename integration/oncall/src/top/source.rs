@@ -1,5 +1,5 @@
-//! What the view shows comes from threads of its own, so that neither an agent nor a file system that does not answer
-//! stops it.
+//! The threads that ask agents and look at this machine for the view. They are its own, so that neither an agent nor a
+//! file system that does not answer stops it.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -22,34 +22,34 @@ use beadlock_console::{answers::Answers, talk::Talk};
 use beadlock_log::parse::time::LogTime;
 use beadlock_log::tail::LogTail;
 
-/// As many directories are looked at in one round.
+/// The most directories of agents that are looked at in one round.
 const LOOKED_AT: usize = 200;
 
-/// For so long a round begins to read logs.
+/// The time after the beginning of a round in which it may begin to read further logs.
 const NEW_LOGS: Duration = Duration::from_millis(300);
 
-/// News for the view.
+/// An update for the view.
 #[derive(Debug)]
 pub enum TopUpdate {
-    /// The agent in this place has answered, or why it has not.
+    /// The answer of the agent in this place, or why there is none.
     Agent(usize, Result<AgentStatus, String>),
-    /// What lies in the targets and directories, in their order.
+    /// The looks at the named targets and at the directories of agents, in their order.
     Looks(Vec<LocalLook>),
 }
 
-/// What to look at on this machine. The view changes it.
+/// The locks and logs of this machine to look at. The view changes the list.
 #[derive(Debug, Default)]
 pub struct LookedAt {
-    /// As they were typed.
+    /// The named targets, as they were typed.
     pub targets: Vec<OsString>,
-    /// Of the databases that agents of this machine serve, and whether the lock is looked at besides the log.
+    /// The databases that agents of this machine serve, and whether the lock is looked at besides the log.
     pub directories: Vec<(PathBuf, bool)>,
     /// The history: how many cells, of how many seconds in all.
     pub cells: usize,
     pub seconds: u64,
 }
 
-/// Locks it; what a thread that has panicked left there is as good as before.
+/// Locks the mutex; the content that a thread left when it panicked is as good as before.
 pub fn locked(looked_at: &Mutex<LookedAt>) -> std::sync::MutexGuard<'_, LookedAt> {
     looked_at.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -97,7 +97,7 @@ pub fn look_here(
     drop(thread::Builder::new().spawn(look));
 }
 
-/// False: the view has ended.
+/// Waits for a message, or for the time `every`. False: the view has ended.
 fn waits(wake: &Receiver<()>, every: Duration) -> bool {
     !matches!(
         wake.recv_timeout(every),
@@ -114,7 +114,7 @@ fn looks(
     let (names, cells, seconds) = {
         let looked_at = locked(looked_at);
         let directories = looked_at.directories.iter().take(LOOKED_AT);
-        // Of these the agent says how they fare.
+        // The agent reports the sync of these.
         let directories = directories.map(|(dir, has_lock)| {
             let scope = has_lock.then_some(StatusScope::Lock);
             (dir.clone().into_os_string(), scope)

@@ -20,13 +20,13 @@ use beadlock_console::table::{common_directory, short_name};
 use beadlock_log::parse::time::LogTime;
 use beadlock_log::tail::HistoryCell;
 
-/// As many agents have a line of their own; of more only those that do not answer.
+/// The most agents with a line each. With more agents, only those that do not answer have a line.
 const AGENTS: u16 = 4;
 
-/// The details need so many lines with their border.
+/// The number of lines that the details need, with their border.
 const DETAILS: u16 = 8;
 
-/// Under so many lines there are no details beside the table.
+/// The least height of a terminal, in lines, for details beside the table.
 const LOW: u16 = 16;
 
 const KEYS: [(&str, &str); 8] = [
@@ -40,11 +40,11 @@ const KEYS: [(&str, &str); 8] = [
     ("?", "help"),
 ];
 
-/// What the terminal can show.
+/// The means of the terminal: colours, and characters beyond ASCII.
 #[derive(Debug, Clone, Copy)]
 pub struct TopLook {
     pub has_colours: bool,
-    /// Whether it shows more than ASCII.
+    /// Whether the terminal shows more than ASCII.
     pub has_blocks: bool,
 }
 
@@ -53,7 +53,7 @@ pub fn cells(width: u16) -> usize {
     Columns::of(usize::from(width)).history
 }
 
-/// Draws all of it. `now` is in seconds since the view began.
+/// Draws the whole view. `now` is in seconds since the view began.
 pub fn draw(frame: &mut Frame<'_>, app: &mut TopApp, look: TopLook, now: u64, wall: LogTime) {
     let rows = app.rows(now);
     let area = frame.area();
@@ -423,7 +423,7 @@ fn style(rank: usize, look: TopLook) -> Style {
     }
 }
 
-/// An agent's words are untrusted.
+/// The text, escaped: an agent's words are untrusted.
 fn safe(text: &str) -> String {
     beadlock_base::escape::escaped(text).to_string()
 }

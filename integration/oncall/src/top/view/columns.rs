@@ -18,7 +18,7 @@ pub const STATE: usize = 11;
 const FOR: usize = 7;
 
 impl Columns {
-    /// Those of a terminal of this width.
+    /// The widths for a terminal of this width.
     pub fn of(width: usize) -> Self {
         let from = |least: usize, column: usize| if width >= least { column } else { 0 };
         let (held, queue, unpushed) = (from(100, 8), from(72, 5), from(60, 8));
@@ -87,7 +87,7 @@ pub fn laid_out(
         + &fitted(&history, columns.history)
 }
 
-/// Cut to so many columns, with a sign that it was.
+/// The text, cut to `width` columns; the sign `…` shows that it was cut.
 pub fn fitted(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -108,7 +108,7 @@ fn padded(text: &str, width: usize) -> String {
     text + &" ".repeat(missing)
 }
 
-/// The end of a path.
+/// The end of a path, in at most `width` columns; the sign `…` shows that it was cut.
 fn ending(text: &str, width: usize) -> String {
     if text.width() <= width || width == 0 {
         return text.to_owned();

@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 use super::{TopLook, strip};
 use beadlock_log::tail::HistoryCell;
 
-/// Draws it over the view.
+/// Draws the help over the view.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, look: TopLook) {
     let mut lines: Vec<Line<'_>> = [
         "q, Ctrl-C  quit                  /  filter by database, state, holder; Esc clears",
