@@ -29,7 +29,7 @@ pub fn message(decision: &Decision, speaks_of_databases: bool) -> String {
 pub struct Checked {
     /// The target that was checked.
     pub target: Target,
-    /// What was to be seen before: the check itself may have removed it.
+    /// The lock as it was before the check, which may have removed it.
     pub before: Look,
     /// Whether a daemon proceeds or skips, and why.
     pub decision: Decision,
@@ -109,14 +109,14 @@ impl Checked {
         line + &lines::block(below, None, without_lease, report)
     }
 
-    /// A stale lock was removed without a lease to watch it by (docs/design.md#without-leases).
+    /// Whether a stale lock was removed without a lease to watch it by (docs/design.md#without-leases).
     fn lease_unavailable(&self) -> bool {
         self.decision
             .removed()
             .is_some_and(|removed| removed.watched == Watched::ByComparison)
     }
 
-    /// After the check: what it removed needs nothing any more.
+    /// The next command after the check, by a new look: a lock that the check removed needs none.
     fn next(&self) -> String {
         let now = look(
             &self.target.place,

@@ -1,5 +1,5 @@
-//! What a lock with a record amounts to, as its protocol explains it: values, which `explain` renders for people and
-//! for programs.
+//! The explanation of a lock with a record, by its protocol: values, which `explain` renders for people and for
+//! programs.
 
 use std::cell::OnceCell;
 
@@ -15,7 +15,7 @@ use beadlock_claim::fact::Fact;
 use beadlock_claim::target::Target;
 use beadlock_claim::words::{self, Part, shown_age, to_type};
 
-/// What is to be seen of this machine's processes: looked for once, when first asked, however many locks there are.
+/// The processes of this machine that can be seen: looked for once, when first asked, however many locks there are.
 #[derive(Debug, Default)]
 pub struct Machine {
     gates: OnceCell<Gates>,
@@ -34,17 +34,17 @@ impl Machine {
     }
 }
 
-/// The command to type, and why; without a reason there is none to give.
+/// The command to type, and why; the reason may be empty.
 pub type NextCommand = (String, String);
 
 #[derive(Debug)]
 pub(crate) struct Explained {
-    /// A word for its situation, for JSON: `container_gone`.
+    /// A word for the lock's situation, for JSON: `container_gone`.
     pub situation: &'static str,
     pub why: String,
     pub next: NextCommand,
     pub facts: Vec<Fact>,
-    /// What stands before the holder's name: `a zombie, `.
+    /// The words before the holder's name, such as `a zombie, `; empty for most holders.
     pub holder_is: &'static str,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Inspected<'a> {
     pub facts: &'a Facts,
     pub target: &'a Target,
     pub machine: &'a Machine,
-    /// The rules that it was judged by.
+    /// The rules by which the lock was judged.
     pub options: &'a Options,
     pub now: StartedAt,
     pub is_gate_shut: bool,
@@ -95,7 +95,7 @@ impl Inspected<'_> {
         )
     }
 
-    /// What removes a lock whose process is gone.
+    /// The command that removes a lock whose process is gone, and when it does.
     pub fn removed_by_check(&self) -> NextCommand {
         let when = if self.is_gate_shut {
             "removes it, once the gate is open"
@@ -117,7 +117,7 @@ impl Inspected<'_> {
         Part::Value("--id", self.look.id.as_deref().unwrap_or_default().as_ref())
     }
 
-    /// Breaks it although nothing proves its holder dead.
+    /// The command that breaks the lock although nothing proves its holder dead.
     pub fn by_hand(&self) -> String {
         to_type(
             "beadlock break {} {} --even-if-live",
@@ -125,13 +125,13 @@ impl Inspected<'_> {
         )
     }
 
-    /// What to do about the lock when something is found to be gone.
+    /// The advice to break the lock, once the reader has found its holder to be gone.
     pub fn once_gone(&self) -> String {
         format!("once it is gone: {}", self.by_hand())
     }
 }
 
-/// Looks for a process on another host. A host with the name of a container is one.
+/// The command that looks for a process on another host. A host whose name is a container's id counts as a container.
 pub fn see_on(host: &str, pid: i64) -> String {
     match names_a_container(host) {
         true => in_container(host, pid),
@@ -142,7 +142,8 @@ pub fn see_on(host: &str, pid: i64) -> String {
     }
 }
 
-/// Looks for a process in its container. By default that has its id for a name; else the reader knows its name.
+/// The command that looks for a process in its container. By default the name of the host is the container's id; else
+/// the reader puts in the name for `CONTAINER`.
 pub fn in_container(host: &str, pid: i64) -> String {
     let name = if names_a_container(host) {
         host
@@ -161,7 +162,7 @@ fn names_a_container(host: &str) -> bool {
     host.len() == 12 && host.bytes().all(is_hex)
 }
 
-/// `5m ago`, or `5m in the future`.
+/// An age in words: `5m ago`, or `5m in the future`.
 pub(crate) fn since(age: SignedDuration) -> String {
     let when = if age.is_negative() {
         "in the future"
@@ -175,7 +176,7 @@ pub(crate) fn millis(age: SignedDuration) -> i64 {
     i64::try_from(age.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// What `kill(pid, 0)` answers: as JSON has it, and in words.
+/// The answer of `kill(pid, 0)`: the word for JSON, and the words for people.
 pub(crate) fn kill_words(liveness: Liveness) -> (&'static str, &'static str) {
     match liveness {
         Liveness::Alive => ("ok", "succeeds: it lives"),

@@ -21,27 +21,27 @@ use beadlock_base::words::counted;
 use beadlock_claim::words::{self, kind_words, with_comment};
 use beadlock_claim::{fact::Fact, report::Report, target::Target};
 
-/// What is known about one lock and its gate.
+/// The explanation of one lock's verdict, and of its gate.
 #[derive(Debug)]
 pub struct Explanation {
     facts: Vec<Fact>,
     is_gate_shut: bool,
     pub(crate) next: String,
-    /// The same: the command, and what it is for.
+    /// The next command and its reason, which `next` has in one line.
     pub command: NextCommand,
-    /// Why it counts as what it counts as.
+    /// Why the lock has this verdict.
     pub why: String,
-    /// What stands before the holder's name: `a zombie, `.
+    /// The words before the holder's name, such as `a zombie, `; empty for most holders.
     pub(crate) holder_is: &'static str,
 }
 
 impl Explanation {
-    /// Of a look at `target` by these rules.
+    /// Explains a look at `target`; `options` are the rules of the look.
     pub fn of(look: &Look, target: &Target, options: &Options) -> Self {
         Self::on(&Machine::default(), look, target, options)
     }
 
-    /// One of many, on a machine that is the same for all of them.
+    /// Explains one of many looks, which share the processes that `machine` has found.
     pub fn on(machine: &Machine, look: &Look, target: &Target, options: &Options) -> Self {
         let now = facts::now();
         let gate = Shut::of(machine.gates(), target.dir());
@@ -116,7 +116,7 @@ impl Explanation {
         }
     }
 
-    /// The report, and what explains it.
+    /// The report with this explanation added.
     pub(crate) fn added_to(self, report: Report) -> Report {
         Report {
             witnesses: Some(self.facts),

@@ -1,4 +1,4 @@
-//! What the gate of a target shows: the processes that shut it, and whether they are what a killed daemon left behind.
+//! The state of a target's gate: the processes that shut it, and whether a killed daemon has left them behind.
 
 use std::{ffi::OsString, path::Path};
 
@@ -34,7 +34,7 @@ impl Orphaned<'_> {
         )
     }
 
-    /// What ends it: with all its group where it leads one.
+    /// The command that ends this work: with its whole process group where it leads one.
     pub fn to_end_it(self) -> String {
         let group = |pid: i32| Stat::read(pid).map_or(pid, |stat| stat.pgrp);
         let groups: Vec<i32> = self
@@ -82,7 +82,7 @@ impl Shut {
         !self.holders.is_empty()
     }
 
-    /// The daemon was killed, and its command keeps the gate shut.
+    /// The work of a killed daemon that keeps the gate shut; `None`: there is none.
     pub fn orphaned(&self) -> Option<Orphaned<'_>> {
         self.holders.iter().find_map(|(holder, role)| match role {
             Role::Orphan { daemon, work } if work.is_empty() => Some(Orphaned {
@@ -101,7 +101,7 @@ impl Shut {
         })
     }
 
-    /// The processes that have it: `PID 33 (beadlock-agent), PID 34 (for PID 33)`.
+    /// The processes that have the gate: `PID 33 (beadlock-agent), PID 34 (for PID 33)`.
     pub fn names(&self) -> String {
         let name = |(holder, role): &(GateHolder, Role)| match role {
             Role::Runner { daemon } => {

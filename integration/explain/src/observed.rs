@@ -33,7 +33,7 @@ impl Observed {
         }
     }
 
-    /// The facts, with what explains them.
+    /// The facts with their explanation, as `status` reports them.
     pub fn report(&self) -> Report {
         let seen = &self.seen;
         Report {

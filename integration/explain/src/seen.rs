@@ -16,12 +16,12 @@ use beadlock_console::talk::Talk;
 pub struct Seen {
     /// Where the lock lies, and how it was named.
     pub target: Target,
-    /// What the look at the lock has shown.
+    /// The result of the look at the lock.
     pub look: Look,
 }
 
 impl Seen {
-    /// What a check would log now, as a dry run says it.
+    /// The decision that a check would log now, as a dry run has it.
     fn decision(&self) -> Decision {
         let record = self.look.record.clone().map(Box::new);
         match (self.look.verdict, record) {
@@ -48,7 +48,7 @@ impl Seen {
         self.target.silence(&self.look)
     }
 
-    /// The facts, with what explains them.
+    /// The facts with their explanation.
     pub fn report(&self, explanation: Explanation) -> Report {
         explanation.added_to(Report {
             message: message(&self.decision(), self.target.rules().speaks_of_databases),

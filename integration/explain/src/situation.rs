@@ -38,12 +38,12 @@ pub enum Situation {
     TooLarge,
     /// A regular file that the system does not let us read.
     Unread,
-    /// One that could not be opened just now.
+    /// A lock file that could not be opened just now.
     NotOpened(Obstacle),
 }
 
 impl Situation {
-    /// Of a look that has found no record, and perhaps somebody's data.
+    /// The situation of a look that has found no record; `data`: somebody's data lies there.
     pub fn of(look: &Look, data: Option<&NotALock>, now: StartedAt) -> Self {
         let reason = match look.verdict {
             Verdict::Free if look.side_file => return Self::SetAside,
@@ -81,7 +81,7 @@ impl Situation {
     }
 }
 
-/// Why it counts as what it counts as, and what to type.
+/// The explanation of a lock without a record: why it has its verdict, and what to type.
 pub fn explain(
     situation: Situation,
     (look, target, now): (&Look, &Target, StartedAt),

@@ -1,4 +1,4 @@
-//! What speaks for the verdict about a lock whose process is judged.
+//! The facts behind the verdict about a lock whose process is judged.
 
 use beadlock_base::{escape::escaped, process::Liveness};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use beadlock_base::words::counted;
 use beadlock_claim::fact::Fact;
 
 impl Inquiry<'_> {
-    /// In the order in which they are shown, for people and for programs.
+    /// The facts in the order in which they are shown, for people and for programs.
     pub fn to_facts(&self) -> Vec<Fact> {
         let mut facts = self.of_process();
         facts.extend(self.of_machine());

@@ -25,7 +25,7 @@ pub struct Inquiry<'a> {
     /// The command of the process that has the recorded PID on this machine now; untrusted.
     pub command_now: Option<String>,
     zombie: Option<Zombie>,
-    /// What stands still, where it is the holder or what ends its claim.
+    /// The stopped process, where the holder or the `beadlock` that ends its claim is one.
     stopped: Option<StoppedProcess>,
 }
 
@@ -38,7 +38,8 @@ enum StoppedProcess {
 }
 
 impl StoppedProcess {
-    /// The process that has this PID here, or the `beadlock` above it.
+    /// The process with this PID here, or the `beadlock` that is its parent; `None`: neither is stopped, or `/proc`
+    /// does not show it.
     fn of(pid: i32) -> Option<Self> {
         let stat = process::Stat::read(pid).filter(|_| process::proc_is_ours())?;
         if stat.is_stopped() {
@@ -68,7 +69,7 @@ impl StoppedProcess {
 
 const CONTAINER: &str = "it was claimed in a container of this machine";
 
-/// The word of a situation, why the lock counts as what it counts as, and what to type.
+/// The word of a situation, why the lock has its verdict, and what to type.
 type Words = (&'static str, String, NextCommand);
 
 pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
@@ -146,7 +147,7 @@ impl<'a> Inquiry<'a> {
         }
     }
 
-    /// What to do about a process that stands still: it goes on, and so can end.
+    /// The command that continues a stopped process, so that it can end.
     fn go_on(&self, stopped: StoppedProcess) -> NextCommand {
         let wait = self.seen.of_target("beadlock wait --wait 10m {}");
         (
@@ -155,7 +156,7 @@ impl<'a> Inquiry<'a> {
         )
     }
 
-    /// Its process can be looked up here.
+    /// The words for a lock whose process can be looked up here.
     #[expect(
         clippy::too_many_lines,
         reason = "one table: each situation and its words"
@@ -260,7 +261,7 @@ impl<'a> Inquiry<'a> {
         }
     }
 
-    /// Its process cannot be looked up here.
+    /// The words for a lock whose process cannot be looked up here.
     fn of_another_place(&self) -> Words {
         let (seen, host) = (self.seen, escaped(&self.record.hostname));
         let once_gone = seen.once_gone();
@@ -430,7 +431,7 @@ impl<'a> Inquiry<'a> {
         }
     }
 
-    /// Only this machine writes the file system of the lock.
+    /// Whether only this machine writes the file system of the lock.
     pub fn is_local(&self) -> bool {
         self.facts
             .proof

@@ -35,27 +35,29 @@ pub enum Situation {
     NoSuchPid,
     /// The system gives no answer about the recorded PID.
     Unanswered,
-    /// This machine, this boot, these PIDs; another name, or another machine id.
+    /// The lock was claimed on this machine, in this boot and PID namespace, under another host name or machine id.
     Renamed(Here),
-    /// It was claimed in a container of this machine.
+    /// The lock was claimed in a container of this machine.
     Container(Inside),
-    /// A container of this machine in which nobody lives now. Proved: the record has this host's name.
+    /// The lock was claimed in a container of this machine in which no process lives now. Proved: the record has this
+    /// host's name.
     ContainerGone {
         /// Whether `--reap-proven-dead` takes its process for dead.
         proved: bool,
     },
-    /// Another host. Same machine: this machine's id and another boot, so it was renamed, or is a copy.
+    /// The lock was claimed on another host. Same machine: this machine's id and another boot, so it was renamed, or is
+    /// a copy.
     Remote {
         /// Whether the record has this machine's id.
         same_machine: bool,
     },
-    /// It was claimed on another machine of this host's name.
+    /// The lock was claimed on another machine that has this host's name.
     Namesake,
     /// This machine has no host name to compare with the recorded one.
     Nameless,
 }
 
-/// What became of a process of this machine that the rule does not ask for.
+/// The state of a lock's process on this machine, where the rule does not ask for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Here {
     /// Its process lives.
@@ -68,21 +70,21 @@ pub enum Here {
     Unknown,
 }
 
-/// What is to be seen of a process in a container.
+/// The processes of a lock's container that can be seen from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inside {
-    /// Its PID as it is here.
+    /// The lock's process, by its PID here.
     Process(i32),
-    /// Only others of its container, one of which is this.
+    /// Only other processes of the container, one of them with this PID here.
     Others(i32),
-    /// No process of its container is visible.
+    /// No process of the container is visible.
     Nothing,
 }
 
-/// What was asked beyond the facts of the verdict.
+/// The answers of this machine that are not among the facts of the verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Asked<'a> {
-    /// What `kill(pid, 0)` says of the recorded PID here, when the rule does not ask.
+    /// The answer of `kill(pid, 0)` about the recorded PID here, where the rule does not ask for it.
     pub liveness: Liveness,
     /// The processes that live in the recorded PID namespace, when it is not ours.
     pub members: &'a [Member],
