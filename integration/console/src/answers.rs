@@ -38,7 +38,7 @@ pub fn end_of(stopped: Stopped, then: &str, replaced: Replaced) -> (End, Error) 
     }
 }
 
-/// What a command has to say of its targets, in their order.
+/// The answers of a command for its targets, in their order.
 #[derive(Debug, Default)]
 pub struct Answers {
     /// The text for stdout where no JSON is wanted.
@@ -47,7 +47,7 @@ pub struct Answers {
     pub data: Vec<Value>,
     /// How each target ended; the highest code is the program's.
     pub exits: Vec<Exit>,
-    /// What went wrong; the first one is the envelope's.
+    /// The errors of the targets that could not be answered; the first one is the envelope's.
     pub errors: Vec<Error>,
 }
 

@@ -30,9 +30,9 @@ impl Replaced {
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// With this exit code.
+    /// The program ends with this exit code.
     Code(u8),
-    /// By SIGINT, so that the script around it stops too.
+    /// The program dies of SIGINT, so that the script around it stops too.
     Interrupted,
 }
 

@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 
 use beadlock_claim::words::without_comment;
 
-/// How a column stands.
+/// The side on which the cells of a column are aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Its cells begin at one column of the terminal.
@@ -28,12 +28,12 @@ const NARROW: usize = 16;
 /// The space between two columns.
 const GAP: usize = 2;
 
-/// A head and rows.
+/// A table of columns: its heads, if it has any, and its rows.
 #[derive(Debug)]
 pub struct Table<'a, const COLUMNS: usize> {
     columns: [Column<'a>; COLUMNS],
     has_head: bool,
-    /// What the last column has no room for is left out, so that each row is one line.
+    /// Whether text that the last column has no room for is left out, so that each row is one line.
     is_cut: bool,
     rows: Vec<Row<COLUMNS>>,
 }
@@ -59,7 +59,7 @@ pub fn terminal_width() -> Option<usize> {
 }
 
 impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
-    /// With a line of heads.
+    /// A table with a line of heads, without rows so far.
     pub fn new(columns: [Column<'a>; COLUMNS]) -> Self {
         Self {
             columns,
@@ -77,7 +77,7 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
         }
     }
 
-    /// Without a line of heads.
+    /// A table without a line of heads, without rows so far.
     pub fn headless(columns: [Column<'a>; COLUMNS]) -> Self {
         Self {
             has_head: false,
@@ -94,7 +94,8 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
         });
     }
 
-    /// A row in which one cell is printed as `painted`, which looks as wide as the cell; `below` has lines after it.
+    /// Adds a row in which one cell is printed as `painted`, which looks as wide as the cell; `below` has lines after
+    /// it.
     pub fn painted_row(
         &mut self,
         cells: [String; COLUMNS],
@@ -108,7 +109,7 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
         });
     }
 
-    /// The lines, in so many columns of a terminal; `None`: as long as they are.
+    /// The lines of the table, in `room` columns of a terminal; `None`: as long as they are.
     pub fn text(&self, room: Option<usize>) -> String {
         let width = |column: usize| {
             let head = if self.has_head {

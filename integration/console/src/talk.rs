@@ -1,4 +1,4 @@
-//! What is said to people: stderr is talk, stdout is data (docs/design.md#settings).
+//! The messages for people: stderr is talk, stdout is data (docs/design.md#settings).
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -22,7 +22,7 @@ pub enum Color {
     Never,
 }
 
-/// What is said to people on stderr, and the warnings so far.
+/// The messages for people on stderr, and a record of the warnings so far.
 #[derive(Debug)]
 pub struct Talk {
     quiet: bool,
@@ -31,7 +31,7 @@ pub struct Talk {
     no_color: bool,
     /// Whether stderr is a terminal that can rewrite a line.
     live: bool,
-    /// Whether there is a line on it to be overwritten.
+    /// Whether the terminal has a line that is to be overwritten.
     is_dirty: Cell<bool>,
     /// The warnings so far, for the envelope.
     warnings: RefCell<Vec<String>>,
@@ -57,7 +57,7 @@ impl Talk {
         }
     }
 
-    /// For a helper process: only warnings, without colours.
+    /// The talk of a helper process: only warnings and errors, without colours.
     pub fn silent() -> Self {
         Self::new(
             true,
@@ -85,7 +85,7 @@ impl Talk {
         }
     }
 
-    /// One more line, with `-v`.
+    /// Prints one line with `-v`, unless `-q`.
     pub fn say_more(&self, line: &str) {
         if self.verbose {
             self.say(line);
@@ -97,13 +97,13 @@ impl Talk {
         self.color
     }
 
-    /// Whether more is said: `-v`.
+    /// Whether `-v` was given.
     pub fn is_verbose(&self) -> bool {
         self.verbose
     }
 
-    /// A line that the next one overwrites, where stderr is a terminal; elsewhere only the first one is printed. It is
-    /// formatted only when it is printed, for that may look at every process.
+    /// Prints a line that the next one overwrites, where stderr is a terminal; elsewhere only the first one is printed.
+    /// The line is formatted only when it is printed, for that may look at every process.
     pub fn say_live(&self, line: &impl fmt::Display, is_first: bool) {
         if self.quiet {
             return;
@@ -132,13 +132,13 @@ impl Talk {
         }
     }
 
-    /// A warning of the envelope that `-q` does not print: a limit that the user should know.
+    /// Records a warning for the envelope, and prints it unless `-q`: a limit that the user should know.
     pub fn note(&self, line: &str) {
         self.warnings.borrow_mut().push(line.to_owned());
         self.say(line);
     }
 
-    /// A warning, printed with `-q` too.
+    /// Records a warning for the envelope, and prints it, with `-q` too.
     pub fn warn(&self, line: &str) {
         self.warnings.borrow_mut().push(line.to_owned());
         self.line(&format!("{}{line}", self.before_warning()));
@@ -172,7 +172,7 @@ impl Talk {
         self.warnings.borrow().clone()
     }
 
-    /// Why it failed, printed with `-q` too.
+    /// Prints an error, with `-q` too.
     pub fn error(&self, line: &str) {
         self.line(&format!(
             "beadlock: {} {line}",
@@ -211,7 +211,7 @@ impl Talk {
         self.write(&format!("{line}\n"));
     }
 
-    /// In one write, so that lines of several processes do not mix. A closed stderr is not an error.
+    /// Prints the text in one write, so that lines of several processes do not mix. A closed stderr is not an error.
     fn write(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
