@@ -13,20 +13,20 @@ use beadlock_claim::loss::Loss;
 use beadlock_claim::observe::{Notice, Observer, Stopped, WaitControl, Waited};
 use beadlock_supervise::{signals::Signals, tree};
 
-/// Looks after the wait: tells the observer, hears signals, and notices the end of the process that is to be.
+/// Looks after the wait: tells the observer, hears signals, and notices the end of the process that waits.
 #[derive(Debug)]
 pub struct InteractiveWait<'a> {
     signals: &'a mut Signals,
     observer: &'a dyn Observer,
     /// The process that waits to become the command, until it has; none where no command is to come.
     child: Option<i32>,
-    /// It is to become the keeper.
+    /// Whether that process is to become the keeper of the claim, and not a command.
     is_keeper: bool,
-    /// The kind of wait that was said.
+    /// The kind of wait that the observer was told last; `None`: none so far.
     said: Option<&'static str>,
-    /// For how long a holder was waited for.
+    /// How long a holder was waited for in all.
     pub for_holder: Duration,
-    /// The address of the holder's work that was said.
+    /// The address of the holder's work that the observer was told last.
     said_address: Option<String>,
     /// The claims of the session that stand, by their places in its list: the loss of one ends the wait.
     pub others: Vec<(usize, Guard<'a>)>,
@@ -35,7 +35,7 @@ pub struct InteractiveWait<'a> {
 }
 
 impl<'a> InteractiveWait<'a> {
-    /// Of a claim whose command waits as the process `child`, or of a wait that no command comes after.
+    /// The wait of a claim whose command waits as the process `child`, or a wait that no command comes after.
     pub fn wait_of(
         signals: &'a mut Signals,
         observer: &'a dyn Observer,
@@ -102,7 +102,7 @@ impl WaitControl for InteractiveWait<'_> {
         if let Some((_, loss)) = &self.lost {
             return Err(loss.during_the_wait().into());
         }
-        // Said again only when it waits for something else now.
+        // The wait is told anew only when it waits for something else now.
         let kind = waited.kind();
         let is_first = self.said.replace(kind) != Some(kind);
         if let Some(address) = waited

@@ -30,15 +30,15 @@ pub struct KernelClaim<'a> {
     mode: Mode,
     trail: &'a Trail<'a>,
     environment: &'a Environment,
-    /// Before the lock is taken, what the command's environment says.
+    /// The id of the claim. Before the lock is taken it is the id that the command's environment gets.
     id: String,
     is_nested: bool,
     lock: Option<Box<dyn KernelLock>>,
 }
 
 impl<'a> KernelClaim<'a> {
-    /// Of a lock of `kernel`. The lock file is made where it does not exist: the command's environment names it. Fails
-    /// where the lock would wait for itself.
+    /// A claim on a lock of `kernel`. The lock file is made where it does not exist: the command's environment names
+    /// it. Fails where the lock would wait for itself.
     pub fn new(
         request: ClaimRequest,
         kernel: &'static dyn WithoutRecord,

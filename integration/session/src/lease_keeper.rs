@@ -59,7 +59,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A claim that is to be kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseKeeperRequest {
-    /// What the keeper keeps.
+    /// The claim, by the kind of its lock.
     pub lease: KeptLease,
     /// The target, absolute.
     pub target: OsString,
@@ -73,7 +73,7 @@ pub struct LeaseKeeperRequest {
     pub subject: Option<KnownProcess>,
     /// The id of the command that has made the claim, for the audit file.
     pub request_id: String,
-    /// Absolute.
+    /// The path of the audit file, absolute; `None`: the command named none.
     pub audit: Option<OsString>,
 }
 
@@ -97,7 +97,7 @@ pub enum KeptLease {
 impl Helper for LeaseKeeperRequest {
     const KIND: &'static str = LEASE_KEEPER;
 
-    /// Numbers below 1 are not of a process.
+    /// Whether the subject's PID can be one of a process: numbers below 1 cannot.
     fn is_sound(&self) -> bool {
         self.subject.is_none_or(|subject| subject.pid > 0)
     }
@@ -108,7 +108,7 @@ impl Helper for LeaseKeeperRequest {
 }
 
 impl LeaseKeeperRequest {
-    /// What a lease keeper does, for `ps`.
+    /// The title of the keeper's process for `ps`: which lock it keeps, for whom, and for how long.
     pub fn title(&self) -> String {
         let given = in_title(&self.given);
         let keeps = match &self.lease {
@@ -129,7 +129,7 @@ impl LeaseKeeperRequest {
 #[derive(Debug)]
 pub struct LeaseKeeper {
     pid: i32,
-    /// Until it is let begin.
+    /// The forked process, until it may begin; `None` also for a keeper that is not forked.
     waiting: Option<Waiting>,
     /// The pipe that is its stdout, until it has said that it keeps the claim.
     ready: Option<PipeReader>,
@@ -140,7 +140,7 @@ pub struct LeaseKeeper {
 type Streams = (PipeReader, PipeWriter);
 
 impl LeaseKeeper {
-    /// Forks one that does not execute before [`LeaseKeeper::start`].
+    /// Forks a keeper that does not execute before [`LeaseKeeper::start`].
     pub fn fork(
         helpers: Helpers,
         request: &LeaseKeeperRequest,
@@ -170,7 +170,7 @@ impl LeaseKeeper {
         })
     }
 
-    /// Starts one that shares an open file.
+    /// Starts a keeper that shares an open file.
     pub fn sharing(
         helpers: Helpers,
         file: BorrowedFd<'_>,
@@ -208,7 +208,8 @@ impl LeaseKeeper {
         self.pid
     }
 
-    /// Lets it begin, and waits until it keeps the claim, and nothing that ends its caller ends it too.
+    /// Lets the keeper begin, and waits until it keeps the claim. From then on it does not end together with its
+    /// caller.
     pub fn start(&mut self) -> Result<(), Error> {
         let go = |waiting: Waiting| waiting.go().and_then(sys::Starting::result);
         let begun = self.waiting.take().map_or(Ok(()), go);
@@ -244,7 +245,7 @@ impl LeaseKeeper {
 }
 
 impl Drop for LeaseKeeper {
-    /// What has not begun ends by itself, its pipe being closed; what has begun and failed is ended.
+    /// A keeper that has not begun ends by itself when its pipe is closed; one that has begun is killed.
     fn drop(&mut self) {
         drop(self.waiting.take());
         if tree::end_of(self.pid).is_none() {
@@ -263,13 +264,13 @@ pub fn absolute(audit: Option<&Path>) -> Option<OsString> {
     })
 }
 
-/// How long it waits for the gate at the end. It is dead afterwards in any case, and the lock stale.
+/// How long the keeper waits for the gate at the end. It is dead afterwards in any case, and the lock is stale.
 const LAST_PATIENCE: Duration = Duration::from_secs(130);
 
-/// How often it is asked whether a process has ended that does not tell.
+/// How often the keeper looks whether a process has ended of which it has no pidfd.
 const NO_PIDFD: Duration = Duration::from_millis(500);
 
-/// `None`: it could not begin.
+/// Keeps the claim until its end, as the keeper's process. `None`: the keeper could not begin.
 fn live(request: LeaseKeeperRequest) -> Option<Exit> {
     let LeaseKeeperRequest {
         lease: kept,
@@ -335,7 +336,8 @@ fn of_claim(lease: &KeptLease) -> (Option<&str>, Option<&str>) {
     }
 }
 
-/// The lock that was just claimed may be aside for a moment: another process is looking at it.
+/// Adopts the record with this id; `None`: not within two seconds. A lock that was just claimed may be aside for a
+/// moment, while another process looks at it.
 fn adopt_record(target: &Target, id: &str) -> Option<Held> {
     let deadline = Deadline::after(Duration::from_secs(2));
     loop {
@@ -349,7 +351,7 @@ fn adopt_record(target: &Target, id: &str) -> Option<Held> {
     }
 }
 
-/// `None`: it could not begin, or its end is not to be had.
+/// Keeps a claim with a record until its end. `None`: the keeping could not begin, or did not hand the lock back.
 fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>) -> Option<Exit> {
     let lease = target.lease(&held);
     let keeping = Keeping::begin(held, lease, WatchStart::AtOnce).ok()?;
@@ -390,9 +392,9 @@ fn keep_kernel(mut vigil: Vigil, lock: Box<dyn KernelLock>, trail: &Trail<'_>) -
     }
 }
 
-/// What a keeper waits for beside a loss.
+/// The events that a keeper waits for, besides the loss of its lock.
 struct Vigil {
-    /// Where it says that it keeps the claim.
+    /// The pipe on which the keeper says that it keeps the claim; `None`: it has said so.
     ready: Option<File>,
     deadline: Deadline,
     subject: Option<KnownProcess>,

@@ -1,16 +1,16 @@
-//! What a loss of the lock means to the command.
+//! The choice of what happens to the command when its lock is lost.
 
 use nix::sys::signal::Signal;
 
-/// What a loss of the lock means to the command.
+/// What happens to the command when its lock is lost: the command is ended, runs on, or gets a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLoss {
-    /// It is ended, with all that it has started.
+    /// The command is ended, with all that it has started.
     #[default]
     Kill,
-    /// It runs on, and the loss is said.
+    /// The command runs on, and a warning tells of the loss.
     Warn,
-    /// It gets this signal, and runs on as with `Warn`.
+    /// The command gets this signal, and runs on; a warning tells of the loss.
     Signal(Signal),
 }
 

@@ -47,8 +47,8 @@ impl fmt::Debug for RecordClaim<'_> {
 }
 
 impl<'a> RecordClaim<'a> {
-    /// To be obtained, or nested in the claim that the request stands under. An error is written down: a cycle that
-    /// claimed its own target would wait for itself.
+    /// A claim that is to be obtained, or is nested in the claim that the request stands under. An error is written to
+    /// the audit file: a cycle that claimed its own target would wait for itself.
     pub fn new(
         request: ClaimRequest,
         trail: &'a Trail<'a>,

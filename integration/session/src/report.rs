@@ -23,7 +23,7 @@ pub fn data(report: &Report) -> Value {
     }
 }
 
-/// Says the error, and writes the file that `--report` names.
+/// Prints the error, and writes the file that `--report` names.
 pub fn conclude(common: &Common, file: Option<&Path>, report: &Report, error: Option<&Error>) {
     common.talk.end_live();
     if let Some(error) = error {

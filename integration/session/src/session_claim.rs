@@ -16,7 +16,7 @@ use beadlock_supervise::watchdog::HearHeartbeats;
 pub trait SessionClaim: fmt::Debug {
     /// The target whose lock is claimed.
     fn target(&self) -> &Target;
-    /// It stands before the command's process is made.
+    /// Whether the claim stands already before the command's process is made.
     fn stands(&self) -> bool {
         false
     }
@@ -26,23 +26,23 @@ pub trait SessionClaim: fmt::Debug {
     fn holder(&self) -> Option<String> {
         None
     }
-    /// It is a part of a claim that this process runs in already.
+    /// Whether the claim is a part of a claim that this process runs in already.
     fn is_nested(&self) -> bool;
-    /// What the command's environment has besides.
+    /// The variables that the claim adds to the command's environment.
     fn variables(&self) -> Vec<(&'static str, OsString)>;
-    /// What is known of that only once the claim stands.
+    /// The added variables that are known only once the claim stands.
     fn late_variables(&self) -> Vec<(&'static str, OsString)> {
         Vec::new()
     }
-    /// There must be no work without beadlock: the command ends when this process dies.
+    /// Whether the command must end when this process dies: there must be no work without beadlock.
     fn ends_with_us(&self) -> bool;
-    /// For how long it waits for a holder.
+    /// How long the claim waits for another holder.
     fn wait(&self) -> Wait {
         Wait::No
     }
-    /// From now on it waits for a holder no longer than this: others of the same session have waited before.
+    /// From now on the claim waits for a holder no longer than this: other claims of the session have waited before.
     fn wait_at_most(&mut self, _left: Duration) {}
-    /// What the command inherits beside its streams.
+    /// An open file that the command inherits besides its streams; `None`: there is none.
     fn inherited(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -52,11 +52,12 @@ pub trait SessionClaim: fmt::Debug {
         child: CommandProcess<'_>,
         attending: &mut dyn WaitControl,
     ) -> Result<(), Stopped>;
-    /// What orders the second steps of a session's claims; `None`: this claim has no second step.
+    /// The key that orders the second steps of a session's claims; `None`: this claim has no second step.
     fn second_step(&self) -> Option<&str> {
         None
     }
-    /// Takes it, once every claim of the session stands and is kept up. After an error the claim still stands.
+    /// Takes the second step, once every claim of the session stands and is kept up. After an error the claim still
+    /// stands.
     fn take_second_step(
         &self,
         _child: CommandProcess<'_>,
@@ -64,23 +65,23 @@ pub trait SessionClaim: fmt::Debug {
     ) -> Result<(), Stopped> {
         Ok(())
     }
-    /// From now on it is kept up. After an error the claim still stands.
+    /// Keeps the claim up from now on. After an error the claim still stands.
     fn keep_up(&mut self) -> Result<(), Error> {
         Ok(())
     }
-    /// What the watchdog needs to know; `None`: the command needs no watchdog.
+    /// The facts that the watchdog needs; `None`: the command needs no watchdog.
     fn watched_by(&self) -> Option<Watchfulness<'_>> {
         None
     }
-    /// The watchdog hears of each heartbeat.
+    /// From now on the watchdog is told of each heartbeat.
     fn tell(&self, _pulse: Box<dyn HearHeartbeats>) {}
-    /// The watchdog hears of each new deadline.
+    /// From now on the watchdog is told of each new deadline.
     fn tell_deadlines(&mut self, _hear: Box<dyn FnMut(WorkDeadline)>) {}
-    /// The command may execute now. Asked last, when everything else is ready.
+    /// Whether the command may execute now; the error says why not. Asked last, when everything else is ready.
     fn may_begin(&self) -> Result<(), Error> {
         Ok(())
     }
-    /// What is told once it stands, of a holder with this PID.
+    /// The notice that the claim stands, for a holder with this PID.
     fn announcement<'a>(&'a self, holder: &'a str, pid: i32) -> Claimed<'a> {
         self.target().claimed(holder, pid)
     }
@@ -88,19 +89,19 @@ pub trait SessionClaim: fmt::Debug {
     fn helper(&self) -> Option<i32> {
         None
     }
-    /// Tells of a loss while the command runs.
+    /// The guard that tells of a loss of the claim while the command runs.
     fn guard(&self) -> Option<Guard<'_>>;
-    /// Tells of a loss of what the second step has taken.
+    /// The guard that tells of a loss of the lock that the second step has taken; `None`: there is none.
     fn second_guard(&self) -> Option<Guard<'_>> {
         None
     }
-    /// What is said of processes that the command has left behind.
+    /// The message about processes that the command has left behind, by their `names`.
     fn left_behind(&self, names: &str) -> String {
         format!(
             "the command left processes behind, and the lock is released now: {names}; to wait for them: --wait-group"
         )
     }
-    /// Ends it; `lost` is a loss that was seen before, and `failed_step` what of the work has failed.
+    /// Ends the claim; `lost` is a loss that was seen before, and `failed_step` the step of the work that has failed.
     fn end(
         &mut self,
         lost: Option<Loss>,
@@ -115,7 +116,7 @@ pub trait SessionClaim: fmt::Debug {
 pub struct CommandProcess<'a> {
     /// The PID, which the record of a claim gets.
     pub pid: i32,
-    /// It leads a process group of its own.
+    /// Whether the process leads a process group of its own.
     pub leads: bool,
     /// The command's name as a record has it where no other name is given.
     pub name: &'a str,
@@ -135,7 +136,7 @@ pub struct Watchfulness<'a> {
 /// How a claim has ended.
 #[derive(Debug, Default)]
 pub struct End {
-    /// How long it was held; `None`: it was not ours.
+    /// How long the lock was held; `None`: the claim was nested, or had no lock to release.
     pub held: Option<Duration>,
     /// Whether the lock was released, here or by another process.
     pub released: bool,

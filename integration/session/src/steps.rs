@@ -17,16 +17,16 @@ use beadlock_supervise::watchdog;
 
 /// The variable that names the file for the step that has failed.
 pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";
-/// The same step, for the rollback.
+/// The variable in which the rollback gets the step that has failed.
 const FAILURE_STEP: &str = "BEADLOCK_FAILURE_STEP";
 
 /// The steps of the work under a claim: which one has failed, and what undoes the work then.
 #[derive(Debug)]
 pub struct Steps {
-    /// The step that fails, as it was typed.
+    /// The step to report as failed, as it was typed; `None`: the command writes it.
     typed: Option<String>,
     result: ResultFile,
-    /// What undoes the work.
+    /// The command that undoes the work; `None`: none was typed.
     pub rollback: Option<OsString>,
 }
 
@@ -98,11 +98,12 @@ fn first_line(path: &Path) -> Option<String> {
 #[derive(Debug)]
 struct ResultFile {
     path: PathBuf,
-    /// Of the caller's: what it was before the command, which may be what an earlier run has left.
+    /// The version of the caller's file before the command, perhaps from an earlier run; `None`: the file is not the
+    /// caller's.
     callers: Option<Option<Version>>,
 }
 
-/// Differs when a file was written.
+/// The identity, size and ctime of a file: they differ when the file was written.
 type Version = (u64, u64, u64, i64, i64);
 
 fn version(path: &Path) -> Option<Version> {

@@ -1,4 +1,4 @@
-//! What the claims of a session are together: for a report, for the command's environment, and to be watched.
+//! The claims of a session taken together: for a report, for the command's environment, and to be watched.
 
 use beadlock_claim::error::Problem;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use beadlock_claim::{
     target::Target,
 };
 
-/// What is known of the claims before one of them is made.
+/// The report on the claims before one of them is made.
 pub fn described(claims: &Claims<'_>) -> Report {
     let reports: Vec<Report> = claims.iter().map(|claim| report_of(&**claim)).collect();
     let first = reports.first().cloned().unwrap_or_default();
@@ -39,7 +39,8 @@ fn report_of(claim: &dyn SessionClaim) -> Report {
     }
 }
 
-/// What the command's environment has besides: of each variable what the first claim says, and the ids of all claims.
+/// The variables that the claims add to the command's environment: each with the value of the first claim that has it,
+/// and the ids of all claims.
 pub fn variables_of(claims: &Claims<'_>) -> Vec<(&'static str, OsString)> {
     let mut variables: Vec<(&'static str, OsString)> = Vec::new();
     for (name, value) in claims.iter().flat_map(|claim| claim.variables()) {
@@ -52,8 +53,8 @@ pub fn variables_of(claims: &Claims<'_>) -> Vec<(&'static str, OsString)> {
     variables
 }
 
-/// What the command's environment has besides, and was not known when its process was made: of each variable what the
-/// first claim says.
+/// The added variables that were not known when the command's process was made: each with the value of the first claim
+/// that has it.
 pub fn late_variables(claims: &Claims<'_>) -> Vec<CString> {
     let mut known: Vec<&str> = Vec::new();
     let mut late = claims
@@ -75,7 +76,8 @@ pub fn late_variables(claims: &Claims<'_>) -> Vec<CString> {
         .collect()
 }
 
-/// The claim of this target, of so many that were wanted together, has failed; so long the others had waited before.
+/// The error for the claim of `target`, which has failed as one of `count` claims. `spent`: how long the others had
+/// waited before.
 pub fn none_is_claimed(error: Error, target: &Target, count: usize, spent: Duration) -> Error {
     let waited = match spent.is_zero() {
         true => String::new(),
