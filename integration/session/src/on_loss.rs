@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-/// What happens to the command when its lock is lost: the command is ended, runs on, or gets a signal.
+/// The choice of what happens to the command when its lock is lost: it is ended, runs on, or gets a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLoss {
     /// The command is ended, with all that it has started.

@@ -43,9 +43,9 @@ use claims::{described, guards, late_variables, none_is_claimed, variables_of};
 /// A command that is to run under claims, and all that its run needs.
 #[derive(Debug)]
 pub struct Session<'a> {
-    /// What runs under the claims.
+    /// The command that runs under the claims.
     pub command: Command,
-    /// What the loss of a claim means to the command.
+    /// The choice of what happens to the command when a claim is lost.
     pub on_loss: OnLoss,
     /// How long the command's tree may take to end after a signal or a loss, before it gets KILL.
     pub kill_after: Duration,
@@ -56,7 +56,7 @@ pub struct Session<'a> {
     /// In which order the claims are obtained, by their places in the list. The first of the list gives the command's
     /// environment its name.
     pub order: Vec<usize>,
-    /// What the watchdog is started by.
+    /// The helpers that this program can run as: the watchdog is one.
     pub helpers: Helpers,
     /// The environment of this process, which the command's comes from.
     pub environment: &'a Environment,
@@ -66,12 +66,12 @@ pub struct Session<'a> {
     pub observer: &'a dyn Observer,
 }
 
-/// How a session has ended whose command has run.
+/// The end of a session whose command has run.
 #[derive(Debug)]
 pub struct Finished {
     /// How the program ends: as the command did.
     pub end: End,
-    /// A claim was lost, which comes first.
+    /// The loss of a claim, which counts before `end`; `None`: no claim was lost.
     pub lost: Option<Error>,
 }
 
@@ -181,7 +181,7 @@ struct Stage<'s, 'c> {
 }
 
 impl Stage<'_, '_> {
-    /// Obtains every claim, in their order. Where one fails, those before it end.
+    /// Obtains the claims in their order. Where one fails, those before it end.
     fn obtain(&mut self, running: &Running) -> Result<(), Stopped> {
         let name = self.command.holder_name();
         let child = CommandProcess {

@@ -23,7 +23,7 @@ const FAILURE_STEP: &str = "BEADLOCK_FAILURE_STEP";
 /// The steps of the work under a claim: which one has failed, and what undoes the work then.
 #[derive(Debug)]
 pub struct Steps {
-    /// The step to report as failed, as it was typed; `None`: the command writes it.
+    /// The step to report as failed, as it was typed; `None`: the command may write one.
     typed: Option<String>,
     result: ResultFile,
     /// The command that undoes the work; `None`: none was typed.

@@ -31,9 +31,9 @@ pub struct Running {
     pub pid: i32,
     /// Whether the command leads a process group of its own.
     pub own_group: bool,
-    /// How long what is left after a signal or a loss may take.
+    /// How long the command's tree may take to end after a signal or a loss, before it gets KILL.
     pub kill_after: Duration,
-    /// What the loss of a claim means to the command.
+    /// The choice of what happens to the command when a claim is lost.
     pub on_loss: OnLoss,
     /// Whether the end of the tree is waited for without a signal or a loss, too.
     pub wait_group: bool,
@@ -403,7 +403,8 @@ impl Running {
         }
     }
 
-    /// To the command's group, where it has its own; else to the command, or to what is left of it.
+    /// Sends the signal to the command's group, where it has its own; else to the command, or to what is left of its
+    /// tree.
     fn send(&self, signal: Signal, has_ended: bool) {
         let pid = Pid::from_raw(self.pid);
         // An error means that nobody is left to hear it. The unreaped command keeps the group's number ours.
@@ -491,7 +492,7 @@ impl Running {
     }
 }
 
-/// Our parent is a shell with job control, which gives each of its jobs a group: whether we lead ours or are in the
+/// Whether our parent is a shell with job control, which gives each of its jobs a group: we lead ours or are in the
 /// middle of a pipe.
 fn is_a_shells_job() -> bool {
     let parent = Some(getppid());
