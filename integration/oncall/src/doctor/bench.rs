@@ -1,5 +1,5 @@
-//! Where the trials are made: the directory that is examined, and the bench, a private directory inside it. The bench
-//! is gone at the end; what a crash leaves of one is swept by the next doctor, once its process is dead.
+//! The place of the trials: the directory that is examined, and the bench, a private directory inside it. The bench is
+//! gone at the end. After a crash, the next doctor removes it, once its process is dead.
 #![expect(
     clippy::disallowed_methods,
     reason = "it removes the files and directories that it has made, by their own names"

@@ -11,7 +11,7 @@ use beadlock_claim::target::Target;
 #[serde(rename_all = "lowercase")]
 pub enum Holds {
     Yes,
-    /// In part, or in a weaker way.
+    /// The promise holds in part, or in a weaker way.
     Limited,
     /// A trial that the promise depends on has no result.
     Unknown,

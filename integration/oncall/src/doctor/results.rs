@@ -116,7 +116,7 @@ pub fn ensure(is_so: bool, otherwise: &str) -> Result<(), TrialFailure> {
     }
 }
 
-/// How long something took that is expected to take no time: `at once`, `after 40 ms`.
+/// The words for a time that is expected to be short: `at once`, `after 40 ms`.
 pub fn after(took: Duration) -> String {
     if took < Duration::from_millis(5) {
         "at once".to_owned()

@@ -184,7 +184,7 @@ impl TopRow {
         }
     }
 
-    /// Its place among the states; an unknown state is bad.
+    /// The place of the row's state in the ranking of states; an unknown state is bad.
     pub fn rank(&self) -> usize {
         RANKS
             .iter()
@@ -192,7 +192,7 @@ impl TopRow {
             .unwrap_or(0)
     }
 
-    /// How its state would look in its history.
+    /// The cell that the row's state makes in a history.
     pub fn cell(&self) -> HistoryCell {
         match self.state.as_str() {
             _ if self.is_old => HistoryCell::Unknown,
@@ -205,12 +205,12 @@ impl TopRow {
         }
     }
 
-    /// For how long it has been in its state by now.
+    /// For how long the row has been in its state by now; `None`: not known.
     pub fn state_for(&self, now: u64) -> Option<String> {
         self.state_ms.map(|millis| self.grown(millis, now))
     }
 
-    /// How old the lock is by now.
+    /// The age of the lock by now; `None`: not known.
     pub fn held_for(&self, now: u64) -> Option<String> {
         self.held_ms.map(|millis| self.grown(millis, now))
     }
@@ -230,7 +230,7 @@ impl TopRow {
         Some(command.trim())
     }
 
-    /// Whether the words of a filter occur in it.
+    /// Whether the words of a filter occur in the row.
     pub fn matches(&self, filter: &str) -> bool {
         let texts = [
             Some(self.name.as_str()),

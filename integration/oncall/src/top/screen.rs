@@ -42,7 +42,7 @@ impl TopScreen {
     /// Takes the terminal.
     ///
     /// # Errors
-    /// When it cannot be switched.
+    /// When the terminal cannot be switched to the view.
     pub fn take() -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
