@@ -14,7 +14,7 @@ use beadlock_claim::words::{self, Part, to_type};
 #[derive(Debug)]
 pub struct Shut {
     holders: Vec<(GateHolder, Role)>,
-    /// Those of the holders that every process of beadlock's has left behind.
+    /// The holders that keep the gate shut after every process of beadlock that held it was killed.
     left: Vec<GateHolder>,
     waiters: Vec<GateHolder>,
 }
@@ -114,7 +114,8 @@ impl Shut {
         self.holders.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
-    /// For programs `gate` and `gate_waiters`, and for people what is to be read after everything else.
+    /// The facts `gate` and `gate_waiters` for programs, and the facts for people, which are read after everything
+    /// else.
     pub fn facts(&self, has_cycles: bool) -> ([Fact; 2], Vec<Fact>) {
         let process =
             |GateHolder { pid, command }: &GateHolder| json!({ "pid": pid, "command": command });

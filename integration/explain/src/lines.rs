@@ -55,7 +55,7 @@ pub(crate) fn facts(report: &Report) -> Vec<String> {
     facts.filter_map(Fact::line).collect()
 }
 
-/// These lines, the id, what is known `besides`, and what to type next.
+/// The block of these lines, the id, what is known `besides`, and what to type next.
 pub(crate) fn block(
     mut lines: Vec<String>,
     id: Option<&str>,

@@ -63,7 +63,7 @@ impl Observed {
         lines::checked(report, &self.target.given, is_one_of_many)
     }
 
-    /// At most five lines, and with `-v` all that is known.
+    /// The text of `status`: at most five lines, and with `-v` all that is known.
     pub fn text(&self, report: &Report, talk: &Talk) -> String {
         let Observation {
             verdict, headline, ..

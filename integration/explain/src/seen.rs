@@ -14,7 +14,7 @@ use beadlock_console::talk::Talk;
 /// A target, and what lies there.
 #[derive(Debug)]
 pub struct Seen {
-    /// Where the lock lies, and how it was named.
+    /// The target: where the lock lies, and how it was named.
     pub target: Target,
     /// The result of the look at the lock.
     pub look: Look,
@@ -61,7 +61,7 @@ impl Seen {
         talk.painted_data(self.look.verdict.as_str(), color(self.look.verdict))
     }
 
-    /// One line. Of a lock whose holder sends heartbeats the first word is `active` or `stale`.
+    /// The first line of the text. For a lock whose holder sends heartbeats it begins with `active` or `stale`.
     fn headline(&self, report: &Report, talk: &Talk) -> String {
         let (head, what) = match self.silence() {
             Some(silence) => self.of_silent(silence, talk),

@@ -25,7 +25,7 @@ pub enum Situation {
         /// Written a moment ago: the rest may come.
         fresh: bool,
     },
-    /// Not JSON, or of the wrong types.
+    /// The file is not JSON, or has values of the wrong types.
     Malformed {
         /// Written a moment ago: the rest may come.
         fresh: bool,

@@ -1,4 +1,4 @@
-//! Which situation a lock is in whose process is judged: one pure judgement. The verdict says what a daemon does; the
+//! The situation of a lock whose process is judged: one pure judgement. The verdict says what a daemon does; the
 //! situation says what a person is looking at.
 
 use beadlock_base::namespace::Member;
@@ -12,13 +12,13 @@ use beadlock_claim::protocol::process::TICK;
 /// What became of the process that holds a lock, as far as this machine can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Situation {
-    /// Its process lives on this machine.
+    /// The lock's process lives on this machine.
     Alive,
-    /// Its process lives on this machine and belongs to another user.
+    /// The lock's process lives on this machine and belongs to another user.
     AliveOfAnotherUser,
-    /// Its process has ended, and its parent has not asked how.
+    /// The lock's process has ended, and its parent has not asked how.
     Zombie,
-    /// Its PID is another process now.
+    /// The lock's PID is another process now.
     Recycled,
     /// This machine has booted since, and its PID is in use again. Proved: `--reap-proven-dead` takes it for dead;
     /// not on a file system that other machines may write.
@@ -26,7 +26,7 @@ pub enum Situation {
         /// Whether the boot alone proves that its process is gone.
         proved: bool,
     },
-    /// Its process is gone: the next check removes it.
+    /// The lock's process is gone: the next check removes the lock.
     Gone {
         /// Whether this machine is known to have booted since the claim.
         rebooted: bool,
@@ -60,11 +60,11 @@ pub enum Situation {
 /// The state of a lock's process on this machine, where the rule does not ask for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Here {
-    /// Its process lives.
+    /// The lock's process lives.
     Lives,
     /// Its PID is another process now.
     Recycled,
-    /// Its process is gone, or a zombie.
+    /// The lock's process is gone, or a zombie.
     Gone,
     /// The system gives no answer about its PID.
     Unknown,
