@@ -1,4 +1,4 @@
-//! How a command answers: data on stdout, as text or in the envelope, the rest as talk, and how it ends
+//! The answer of a command: data on stdout, as text or in the envelope, the rest as talk; and how the command ends
 //! (docs/design.md#json).
 
 use beadlock_claim::error::Problem;

@@ -29,7 +29,7 @@ use beadlock_claim::envelope::Request;
 use beadlock_claim::error::Error;
 use talk::Talk;
 
-/// How every command answers.
+/// The settings by which every command answers: JSON or text, the talk, and the request.
 #[derive(Debug)]
 pub struct Common {
     /// Whether stdout gets the JSON envelope.

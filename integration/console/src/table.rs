@@ -69,7 +69,8 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
         }
     }
 
-    /// On a terminal each row is one line: of a last column that is too wide, whole words are left out.
+    /// The same table, with each row as one line on a terminal: whole words of a last column that is too wide are left
+    /// out.
     pub fn cut(self) -> Self {
         Self {
             is_cut: true,

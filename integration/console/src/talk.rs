@@ -227,7 +227,7 @@ fn cut(line: String) -> String {
     cut_to(columns().saturating_sub(3), line)
 }
 
-/// How wide the terminal is; without one there is room for everything.
+/// The width of the terminal in columns; without a terminal there is room for everything.
 fn columns() -> usize {
     terminal_size_of(io::stderr()).map_or(usize::MAX, |(width, _)| usize::from(width.0))
 }
