@@ -47,8 +47,8 @@ impl fmt::Debug for RecordClaim<'_> {
 }
 
 impl<'a> RecordClaim<'a> {
-    /// A claim that is to be obtained, or is nested in the claim that the request stands under. Fails inside a cycle that
-    /// would claim its own target, and so wait for itself; `trail` gets the error.
+    /// A claim that is to be obtained, or is nested in the claim that the request stands under. Fails inside a cycle of
+    /// its own target, since the claim would wait for itself; `trail` gets the error.
     pub fn new(
         request: ClaimRequest,
         trail: &'a Trail<'a>,

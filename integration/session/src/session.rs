@@ -307,7 +307,7 @@ impl Stage<'_, '_> {
         error.filter(|_| is_lost).map_or(stopped, Stopped::from)
     }
 
-    /// One of several claims may have been lost since the last look during the waits. Then all of them end.
+    /// Ends all claims where one of several has been lost since the last look during the waits.
     fn refuse_loss(&mut self) -> Result<(), Stopped> {
         let Some((at, loss)) = first_lost(&mut guards(self.claims)) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Which step of the work has failed: where the command says so, and the rollback that hears of it (section 8.2 in
+//! The step of the work that has failed: where the command says so, and the rollback that hears of it (section 8.2 in
 //! docs/protocols/tower.md#the-requirements).
 
 use std::fs;
@@ -92,9 +92,8 @@ fn first_line(path: &Path) -> Option<String> {
     )
 }
 
-/// Where the command says which step has failed: the file that the caller has named, which stays. Else it is one that
-/// is not there, by a name that nobody can guess; a command that has something to say makes it. Dropped, that one is
-/// removed.
+/// The file in which the command says which step has failed. A file that the caller has named stays. Else it is a file
+/// that does not exist yet, with a name that nobody can guess; the command may make it. Dropped, that file is removed.
 #[derive(Debug)]
 struct ResultFile {
     path: PathBuf,

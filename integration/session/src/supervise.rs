@@ -1,4 +1,5 @@
-//! From the command's start to the end of what must end before the release (docs/design.md#signals).
+//! The time from the command's start to the end of all processes that must end before the release
+//! (docs/design.md#signals).
 //!
 //! Promises: the command is not reaped here, so its PID answers until the lock is gone. After a signal this
 //! returns only when the whole tree has ended. Without one, what the command left behind is reported.
