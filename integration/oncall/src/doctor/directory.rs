@@ -92,8 +92,8 @@ fn mount_of(dir: BorrowedFd<'_>) -> Option<(String, String)> {
         .and_then(kind_and_point)
 }
 
-/// The type and the mount point in a line such as `36 35 98:0 /root /mnt\040x rw,noatime master:1 - fuse.bindfs src
-/// rw`.
+/// The type and the mount point in a line of `mountinfo`, such as
+/// `36 35 98:0 /root /mnt\040x rw,noatime master:1 - fuse.bindfs src rw`.
 fn kind_and_point(line: &str) -> Option<(String, String)> {
     let (before, after) = line.split_once(" - ")?;
     Some((
