@@ -38,7 +38,7 @@ fn of_checkout() -> Option<String> {
     ])
 }
 
-/// What git says, in one line.
+/// The output of a git command in the current directory; `None` if it fails or does not print exactly one line.
 fn git(words: &[&str]) -> Option<String> {
     let output = Command::new("git").args(words).output().ok()?;
     let said = String::from_utf8(output.stdout).ok()?;

@@ -27,7 +27,7 @@ const LONGEST_LINE: usize = 8192;
 /// How long an ended cycle waits for the end of its runner.
 const RUNNER_END: Duration = Duration::from_secs(1);
 
-/// What runs in a cycle.
+/// The command to run in a cycle.
 pub(crate) struct CommandLine {
     /// The program and its arguments.
     pub(crate) words: Vec<OsString>,

@@ -48,27 +48,27 @@ const REASONS_SAID: usize = 8;
 /// A cycle in a fleet takes at most so long: less than the default of a claim's `--drain`.
 const LONGEST_IN_A_FLEET: Duration = Duration::from_secs(120);
 
-/// What all cycles share for as long as the agent runs.
+/// The services that all cycles share until the agent ends.
 pub(crate) struct CycleServices {
-    /// For the runners of their commands.
+    /// Proof that this program can start the runners of the cycles' commands.
     pub(crate) helpers: Helpers,
     /// Whether the audit trail also has gates that are busy for less than an interval.
     pub(crate) audits_at_once: bool,
     pub(crate) watch: DatabaseWatch,
     pub(crate) trail: AuditTrail,
     pub(crate) metrics: Arc<Metrics>,
-    /// `None` in a program without the fleet.
+    /// The rights in the fleet; `None` in a program without the fleet feature.
     pub(crate) fleet: Option<Box<dyn Rights>>,
     pub(crate) fetches: Arc<FetchCrowd>,
-    /// How often all databases were to be fetched at once.
+    /// Counts the requests to fetch every database at once.
     pub(crate) fetch_requests: AtomicU64,
     /// How often the hosts of the network are asked.
     pub(crate) hosts: HostLimits,
-    /// By this its waits differ from those of other agents.
+    /// Random number of this agent: its pauses between fetches differ from those of other agents.
     pub(crate) seed: u64,
 }
 
-/// What all cycles share until the next reload.
+/// The settings that all cycles share until the next reload.
 #[derive(Debug)]
 pub(crate) struct CycleSettings {
     pub(crate) owners: Owners,
@@ -76,7 +76,7 @@ pub(crate) struct CycleSettings {
     pub(crate) own_files: Vec<PathBuf>,
     /// How many fetches there may be at once.
     pub(crate) fetch_jobs: usize,
-    /// Each database has one cycle.
+    /// With `--once`: each database has one cycle.
     pub(crate) is_once: bool,
 }
 
@@ -425,9 +425,9 @@ pub(crate) async fn run(
 /// The result of a cycle's work.
 struct CycleWork {
     end: CycleEnd,
-    /// It still shares the gate.
+    /// The runner of the command, which still shares the gate; `None`: no runner is left to wait for.
     runner: Option<command::Runner>,
-    /// What a sync has found out.
+    /// The report of a sync; `None`: no sync ran to its end.
     report: Option<SyncReport>,
 }
 
@@ -489,7 +489,7 @@ async fn execute(
     }
 }
 
-/// In a fleet a claim's drain outlives the cycle.
+/// The limit of a command. In a fleet it is shorter than the drain that a claim waits by default.
 fn timeout_of(subject: &Subject, right: Option<&dyn Right>) -> Duration {
     let timeout = subject.policy.cycle_timeout;
     if right.is_some() {

@@ -169,11 +169,11 @@ fn next_tick(last: Instant, now: Instant, interval: Duration) -> Instant {
 #[derive(Debug, Default)]
 pub(crate) struct LoggedState {
     pub(crate) streak: Streak,
-    /// In a box, made by the first sync: most of 10,000 databases may have none.
+    /// The syncs so far. In a box, made by the first sync: most of 10,000 databases may have none.
     git: Option<Box<SyncHistory>>,
-    /// It has joined a fleet, as far as is known.
+    /// The database has joined a fleet, as far as the last check found out.
     pub(crate) has_joined: bool,
-    /// That there is no gate.
+    /// The log says already that there is no gate.
     pub(crate) no_gate: bool,
     /// Why it is not served; each reason since it was last served.
     pub(crate) not_serving: Vec<String>,
@@ -206,7 +206,7 @@ impl LoggedState {
 /// The skipped cycles in a row, as the log tells them.
 #[derive(Debug, Default)]
 pub(crate) struct Streak {
-    /// In a box to be small: most databases have none.
+    /// The streak under way; `None`: no cycle is skipped. In a box to be small: most databases have none.
     running: Option<Box<SkipStreak>>,
     /// A lock has just gone: its releaser may still have the gate for a moment.
     releasing: bool,

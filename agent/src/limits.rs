@@ -1,9 +1,9 @@
-//! What the system may not give.
+//! Limits of the system on descriptors and threads, and the error for a limit that is reached.
 
 use std::io;
 use std::os::fd::AsFd;
 
-/// What the loop of tokio opens: for its polls, and two sockets for the signals.
+/// How many descriptors tokio's loop opens: for its polls, and two sockets for the signals.
 const DESCRIPTORS_OF_THE_LOOP: usize = 6;
 
 /// Whether there are descriptors for the loop. Without those for its signals tokio panics.
@@ -13,7 +13,7 @@ pub(crate) fn has_descriptors_for_the_loop() -> io::Result<()> {
     all.map(drop)
 }
 
-/// The system does not give what a daemon waits with.
+/// The error when the system has no thread or descriptor for a daemon to wait with.
 pub(crate) fn no_events(error: io::Error) -> io::Error {
     let why = beadlock_base::error::system_words(&error);
     let message = format!(

@@ -20,7 +20,7 @@ pub(crate) fn ready(summary: &str) {
     tell(&[Ready, Status(summary)]);
 }
 
-/// How the databases are now.
+/// Tells the service manager how the databases are now.
 pub(crate) fn status(summary: &str) {
     tell(&[Status(summary)]);
 }
@@ -35,14 +35,14 @@ pub(crate) fn is_asked_for() -> bool {
     *IS_SET
 }
 
-/// It reads its configuration again; [`ready`] comes next, also when it keeps the old one.
+/// The agent reads its configuration again; [`ready`] comes next, also when it keeps the old one.
 pub(crate) fn reloading() {
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         tell(&[Reloading, now]);
     }
 }
 
-/// It was told to end, with so many cycles running.
+/// The agent was told to end; `running` cycles have not ended yet.
 pub(crate) fn stopping(running: usize) {
     let status = match running {
         0 => "ending".to_owned(),

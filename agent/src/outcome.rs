@@ -8,15 +8,15 @@ use beadlock_git::{HindranceKind, SyncReport};
 /// How a cycle ended. The log has said it.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It ran, and had no sync to do: `--action none`, or a command that has exited with 0.
+    /// The work ran, and had no sync to do: `--action none`, or a command that has exited with 0.
     Ran,
     /// A sync through git ran to its end.
     Synced(SyncReport),
-    /// It ran and failed.
+    /// The work failed or could not begin, or the cycle ended in a panic.
     Failed(CycleFailure),
     /// The database could not be served.
     NotServed(CycleFailure),
-    /// It left the database alone.
+    /// The check left the database alone, by this decision.
     Skipped(Decision),
 }
 

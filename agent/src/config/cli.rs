@@ -212,7 +212,7 @@ fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::E
     }))
 }
 
-/// Without the built-in values and the roots.
+/// The matches without the built-in values and without the roots.
 fn given(mut matches: ArgMatches) -> ArgMatches {
     let names: Vec<String> = matches.ids().map(|id| id.as_str().to_owned()).collect();
     for name in names {
@@ -287,7 +287,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::config::options::CycleAction;
 
-    /// What is typed says, in an empty environment.
+    /// Parses these arguments in an empty environment, as the command line. `Err`: the message of the mistake.
     pub(crate) fn typed_of(args: &[&str]) -> Result<CommandLine, String> {
         let args = [NAME].iter().chain(args);
         let matches = grammar()
@@ -297,7 +297,7 @@ pub(crate) mod tests {
     }
 
     impl CommandLine {
-        /// What holds without a file.
+        /// The options that hold when there is no configuration file.
         pub(crate) fn alone(&self) -> (Policy, AgentOptions) {
             (
                 self.policy(&Policy::default()),

@@ -17,15 +17,15 @@ use super::value;
 /// A known name that is at least this similar to an unknown one is suggested (as clap does).
 const NEAR: f64 = 0.7;
 
-/// Where a mistake is, and what.
+/// The place of a mistake, in bytes of the file, and the words for it.
 type Mistake = (Range<usize>, String);
 
 /// The content of the file, over the built-in values. Its paths are absolute.
 #[derive(Debug, Default)]
 pub(super) struct ConfigFile {
-    /// From the top of the file.
+    /// The agent's options at the top of the file.
     pub(super) agent: AgentOptions,
-    /// From the top of the file: how every other database is served.
+    /// The policy at the top of the file: the default of every database.
     pub(super) policy: Policy,
     /// The directories of `root`, each with its place.
     pub(super) roots: Vec<(PathBuf, Range<usize>)>,
@@ -68,12 +68,12 @@ impl ConfigFile {
         }
     }
 
-    /// What is wrong with a database, as a mistake in this file.
+    /// A failure of the database of `table`: `what` is wrong, at the place of that table in this file.
     pub(super) fn wrong(&self, table: &DatabaseTable, code: u8, what: &str) -> ConfigFailure {
         self.page.wrong(code, &table.at, what)
     }
 
-    /// What is wrong with a root; as a mistake in this file when the root is from here.
+    /// A failure of the root `dir`. The place in this file is added when the file names the root.
     pub(super) fn wrong_root(&self, dir: &Path, code: u8, what: String) -> ConfigFailure {
         match self.roots.iter().find(|(root, _)| root == dir) {
             Some((_, at)) => self.page.wrong(code, at, &what),

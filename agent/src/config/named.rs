@@ -31,9 +31,9 @@ pub(crate) struct NamedDatabase {
 /// A named database whose file system does not answer.
 #[derive(Debug, Clone)]
 pub(crate) struct AwaitedDatabase {
-    /// As it is named, absolute.
+    /// The directory as the user named it, made absolute.
     pub(crate) dir: PathBuf,
-    /// What does not answer, and what to do.
+    /// Why the database is not served yet, and what to do: its file system does not answer.
     pub(crate) why: String,
     policy: Arc<Policy>,
 }
@@ -47,10 +47,10 @@ pub(crate) struct ArrivedDatabase {
 
 #[derive(Debug, Default)]
 pub(crate) struct NamedDatabases {
-    /// Each once.
+    /// The databases that answer, each once.
     pub(crate) named: Vec<NamedDatabase>,
     pub(crate) awaited: Vec<AwaitedDatabase>,
-    /// Where the awaited ones arrive.
+    /// Receives each awaited database when it answers; `None`: none is awaited.
     pub(crate) arrivals: Option<UnboundedReceiver<ArrivedDatabase>>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct NamedDatabases {
 struct DatabaseName<'a> {
     /// `None`: the nearest database.
     dir: Option<&'a Path>,
-    /// Where the name is from the file.
+    /// The `[[database]]` that has the name; `None`: the name is not from the file.
     table: Option<&'a DatabaseTable>,
 }
 
@@ -207,7 +207,7 @@ impl DatabaseName<'_> {
         })
     }
 
-    /// As a mistake in the file, where the name is from there.
+    /// The failure of this name. The place in the file is added when the file has the name.
     fn failure(&self, failure: ConfigFailure, file: &ConfigFile) -> ConfigFailure {
         match self.table {
             Some(table) => file.wrong(table, failure.code, &failure.message),

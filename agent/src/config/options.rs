@@ -1,6 +1,6 @@
 //! The options: each once, with its name, meaning, type, environment variable and built-in value.
 //!
-//! The command line, the environment and the file are read by these, and `--print-config` prints them. A new option is
+//! The command line, the environment and the file set these fields, and `--print-config` prints them. A new option is
 //! one field here. The options of [`Policy`] may also stand in a `[[database]]`. The order of the fields is that of the
 //! printed configuration; `display_order` is their place in `--help`.
 
@@ -204,7 +204,7 @@ pub(crate) enum BuiltInAction {
     None,
 }
 
-/// What a cycle does when the database is free.
+/// The work of a cycle, done when the database is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CycleAction<'a> {
     Git,
@@ -215,7 +215,7 @@ pub(crate) enum CycleAction<'a> {
 }
 
 impl CycleAction<'_> {
-    /// For the diagnostics.
+    /// The name of the action, for the diagnostics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Git => "git",

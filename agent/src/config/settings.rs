@@ -26,9 +26,9 @@ pub(crate) struct AgentSettings {
     pub(crate) named: Vec<NamedDatabase>,
     /// Named databases whose file system does not answer.
     pub(crate) awaited: Vec<AwaitedDatabase>,
-    /// Where the awaited ones arrive.
+    /// Receives each awaited database when it answers; `None`: none is awaited.
     pub(crate) arrivals: Option<UnboundedReceiver<ArrivedDatabase>>,
-    /// How the databases below the roots are served.
+    /// The policy of the databases below the roots.
     pub(crate) defaults: Arc<Policy>,
     pub(crate) mode: RunMode,
     /// Whether the first cycles of many databases are spread over the interval.

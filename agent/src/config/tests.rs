@@ -36,7 +36,7 @@ impl Scene {
         fs::create_dir_all(self.dir.join(name)).unwrap();
     }
 
-    /// What is typed here, with a file of this text.
+    /// The command line of `args` in this directory, with `--config` and a file of this text.
     fn typed(&self, args: &[&str], text: &str) -> CommandLine {
         fs::write(self.dir.join("conf.toml"), text).unwrap();
         let mut typed = typed_of(&[args, &["--config", "conf.toml"]].concat()).unwrap();

@@ -58,7 +58,7 @@ pub(super) fn read_at_most_a_year<'de, D: Deserializer<'de>, T: From<Duration>>(
     typed(from, options::at_most_a_year).map(T::from)
 }
 
-/// To the nanosecond.
+/// Writes a duration exactly, to the nanosecond.
 pub(super) fn write_duration<S: Serializer>(
     duration: &(impl Into<Option<Duration>> + Copy),
     to: S,
@@ -114,7 +114,7 @@ pub(super) fn read_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Er
     typed(from, log::parse_size)
 }
 
-/// To the byte.
+/// Writes a size exactly, in the largest unit that divides it; without a unit: bytes.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 pub(super) fn write_size<S: Serializer>(bytes: &u64, to: S) -> Result<S::Ok, S::Error> {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")].into_iter();

@@ -152,7 +152,7 @@ fn a_streak_says_once_who_holds_and_at_its_end_how_long() {
     assert_eq!(streak.resumed(start), None);
 }
 
-/// It lived when the streak began, and its parent never collects it.
+/// The holder lived when the streak began, and its parent never collects it.
 #[test]
 fn a_holder_that_becomes_a_zombie_is_said_once_more() {
     let (start, mut streak) = (Instant::now(), Streak::default());

@@ -15,7 +15,7 @@ pub(crate) fn cycle(db: &Path, action: &str, n: u64) -> Span {
     info_span!("cycle", ?db, action, n)
 }
 
-/// What a check has come to, and whose lock it is about.
+/// Traces the decision of a check, the record of the lock behind it, and how long the check took.
 pub(crate) fn decided(decision: &Decision, took: Duration) {
     let record = || decision.record();
     debug!(

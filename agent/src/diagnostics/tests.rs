@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-/// In bytes.
+/// Capacity of the pipe, in bytes.
 const PIPE: i32 = 16 * 1024;
 
 /// A small pipe: its reader, and diagnostics that write into it without ever blocking.

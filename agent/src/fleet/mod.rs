@@ -61,7 +61,7 @@ pub(crate) struct RunnerWatch {
     _running: Box<dyn Send + Sync>,
 }
 
-/// What has happened, for the scheduler.
+/// The receiver of the fleet's updates, for the scheduler.
 pub(crate) struct FleetUpdates(UnboundedReceiver<FleetUpdate>);
 
 impl FleetUpdates {
@@ -96,7 +96,7 @@ pub(crate) fn begin(
     (rights, FleetUpdates(heard))
 }
 
-/// What says where the fleet's etcd is.
+/// The environment that leads to the fleet's configuration, and so to its etcd.
 #[cfg_attr(
     not(feature = "fleet"),
     expect(dead_code, reason = "nothing happens in a fleet then")
@@ -115,24 +115,24 @@ pub(crate) struct FleetVariables {
 /// Why a cycle does not begin.
 #[derive(Debug)]
 pub(crate) enum NotEntered {
-    /// It is skipped, and the log says why.
+    /// The check skips the cycle, and the log says why.
     Skip(Decision),
-    /// Its right was asked for, and comes soon.
+    /// The right was asked for, and comes soon.
     Asking,
 }
 
-/// What has happened in the fleet.
+/// A change in the fleet that the scheduler has to know.
 #[cfg_attr(
     not(feature = "fleet"),
     expect(dead_code, reason = "nothing happens in a fleet then")
 )]
 #[derive(Debug)]
 pub(crate) enum FleetUpdate {
-    /// A session has begun; where.
+    /// A session has begun, in the fleet at this url.
     Joined(String),
-    /// It has ended; how.
+    /// The session has ended, for this reason.
     Lost(String),
-    /// These databases are due.
+    /// The databases with these numbers are due.
     Due(Vec<usize>),
 }
 
@@ -149,8 +149,8 @@ pub(crate) struct FleetStatus {
     pub(crate) last_yield: Option<f64>,
 }
 
-/// How a session may stand.
+/// The states of the agent's session, as labels of a metric.
 pub(crate) const SESSIONS: [&str; 4] = ["live", "broken", "lost", "none"];
 
-/// What may become of a right.
+/// The states of a right, in the order of [`FleetStatus::rights`].
 pub(crate) const RIGHTS: [&str; 3] = ["held", "claimed", "asked"];

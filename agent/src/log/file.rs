@@ -20,9 +20,9 @@ pub(super) struct LogFile {
     open: Option<OpenLog>,
     /// Its inode and size after the last line that was written whole.
     left: Option<((u64, u64), u64)>,
-    /// It cannot be written, and that was complained of.
+    /// The last write failed. The failure was reported, and is not reported again until a write succeeds.
     is_failing: bool,
-    /// It cannot be moved aside, and that was complained of.
+    /// The last rotation failed. The failure was reported, and is not reported again until a rotation succeeds.
     is_stuck: bool,
 }
 

@@ -65,7 +65,7 @@ pub(super) fn that_serves(log: &Path) -> Option<AgentProcess> {
         .rfind(|agent| is_other(agent) && agent.state().lives())
 }
 
-/// What a line says about who serves the database.
+/// A log line about the agent that serves the database.
 enum ServingEvent {
     Serves(AgentProcess),
     Stopped(AgentProcess),

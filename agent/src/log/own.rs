@@ -109,7 +109,7 @@ pub(crate) fn joined_fleet(url: &str) -> Line {
     said(Event::FleetJoined, escaped(url))
 }
 
-/// It has ended.
+/// The session in the fleet has ended, for the reason `why`.
 pub(crate) fn lost_fleet(why: &str) -> Line {
     said(Event::FleetLost, why)
 }

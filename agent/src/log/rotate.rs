@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LogLimits {
-    /// Of one file, in bytes; a longer line has a file of its own.
+    /// The largest size of one file, in bytes. A longer line has a file of its own.
     pub(super) size: u64,
     pub(super) keep: u32,
 }

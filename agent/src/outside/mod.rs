@@ -35,7 +35,7 @@ pub(crate) use self::snapshot::{DatabaseSnapshot, EndedCycle, NOT_SERVING, Snaps
 /// An open listener, until this is dropped.
 #[must_use = "dropped, its socket is removed"]
 pub(crate) struct Door {
-    /// With the port that the kernel has chosen for 0.
+    /// The address of the listener, with the port that the kernel chose where the user gave port 0.
     pub(crate) address: Address,
     _thread: Runtime,
     _socket: Option<OwnSocket>,

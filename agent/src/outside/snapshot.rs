@@ -25,14 +25,14 @@ pub(super) const LISTED: usize = 10_000;
 const LONGEST: usize = 200;
 /// How many databases `/readyz` lists.
 const STALE_LISTED: usize = 100;
-/// What the scheduler may be doing with a database.
+/// The phases of a database in the scheduler, as `/status` shows them.
 pub(super) const PHASES: [&str; 4] = ["waiting", "ready", "running", NOT_SERVING];
-/// It leaves the database alone.
+/// The phase of a database that the agent leaves alone.
 pub(crate) const NOT_SERVING: &str = "not_serving";
 
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    /// It was told to end.
+    /// The agent was told to end.
     pub(crate) is_ending: bool,
     pub(crate) databases: Vec<DatabaseSnapshot>,
     /// How the agent fares in its fleet; `None`: no database has joined one.
@@ -44,7 +44,7 @@ pub(crate) struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct DatabaseSnapshot {
     pub(crate) dir: PathBuf,
-    /// What the scheduler does with it: one of [`PHASES`].
+    /// The database's phase in the scheduler: one of [`PHASES`].
     pub(crate) phase: &'static str,
     pub(crate) state: Arc<DatabaseState>,
     /// Since when it is in that state.
@@ -124,7 +124,7 @@ impl Snapshot {
 }
 
 impl DatabaseSnapshot {
-    /// One that is not served, since then.
+    /// The snapshot of a database that is not served, in this state `since` then.
     pub(crate) fn not_serving(
         dir: &Path,
         state: Arc<DatabaseState>,

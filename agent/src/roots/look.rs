@@ -42,11 +42,11 @@ pub(crate) struct RootScan {
     pub(crate) problems: BTreeSet<ScanProblem>,
     /// The directories of databases that are not there any more.
     pub(crate) gone: Vec<PathBuf>,
-    /// What was read, for the next scan.
+    /// The directories of each root as this scan read them, for the next scan.
     pub(crate) walks: Vec<RootWalk>,
 }
 
-/// What a user should know of: the path, and what is wrong there.
+/// A problem that the user should know: the path, and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ScanProblem {
     /// A root or a directory cannot be read.
@@ -56,8 +56,8 @@ pub(crate) enum ScanProblem {
 }
 
 impl ScanProblem {
-    /// What is not served for it: the path, and why. A directory that is no database holds back only what lies below,
-    /// but a root, which somebody has named, counts.
+    /// The path that is not served for this problem, and why. `None`: an unreadable directory that is neither a root
+    /// nor a `.beads`.
     pub(super) fn refused(&self, roots: &[PathBuf]) -> Option<(&Path, &str)> {
         match self {
             Self::NotServed(at, why) => Some((at, why)),
@@ -69,7 +69,7 @@ impl ScanProblem {
         }
     }
 
-    /// As a line for the log.
+    /// The line of the log about this problem.
     pub(crate) fn line(&self) -> Line {
         match self {
             Self::Unread(dir, why) => own::cannot_look(dir, why),
@@ -193,8 +193,9 @@ struct ScanState<'a> {
     before: &'a [Arc<FoundDatabase>],
     /// Roots, directories, and a `.beads` that could not be read.
     unread: BTreeSet<PathBuf>,
-    /// What leads elsewhere below this root and was accepted by git, in the last scan and in this one.
+    /// The redirects and links below this root that the last scan accepted: git does not track them.
     asked: HashMap<PathBuf, Lead>,
+    /// The redirects and links that this scan has accepted.
     accepted: HashMap<PathBuf, Lead>,
     scan: RootScan,
 }
@@ -248,7 +249,7 @@ impl ScanState<'_> {
             .insert(ScanProblem::NotServed(at.to_owned(), why.to_string()));
     }
 
-    /// The same where it could not be read: what was found there stays.
+    /// Reports a database that could not be read: it is not served, but stays known if an earlier scan found it.
     fn stays_unread(&mut self, at: &Path, why: impl ToString) {
         self.not_served(at, why);
         self.unread.insert(at.to_owned());
@@ -388,12 +389,12 @@ impl FoundDatabase {
         &self.at
     }
 
-    /// It lies below a root of the scope, and is not named.
+    /// The database lies below a root of the scope, and is not one of the named databases.
     pub(super) fn is_in(&self, scope: &SearchScope) -> bool {
         scope.roots.contains(&self.root) && !scope.named.contains(&self.database.dir)
     }
 
-    /// It is still the same directory, not a link, and without a redirect.
+    /// The `.beads` is still the same directory, not a link, and without a redirect.
     fn is_as_it_was(&self) -> bool {
         let is_the_same =
             |meta: fs::Metadata| meta.is_dir() && (meta.dev(), meta.ino()) == self.database.inode();
@@ -402,7 +403,7 @@ impl FoundDatabase {
             && fs::symlink_metadata(self.at.join(REDIRECT)).is_err_and(|error| is_absence(&error))
     }
 
-    /// It is not known to be gone.
+    /// False only when the directory of the database is known to be gone, or is not a directory any more.
     fn is_there(&self) -> bool {
         fs::metadata(&self.database.dir)
             .map_or_else(|error| !is_absence(&error), |meta| meta.is_dir())

@@ -45,7 +45,7 @@ pub(crate) struct RootSearch {
     /// A scan begins at most this often.
     interval: Duration,
     found: Arc<Vec<Arc<FoundDatabase>>>,
-    /// What the last scan has read.
+    /// The directories of each root as the last scan read them.
     walks: Vec<RootWalk>,
     job: Option<ScanJob>,
     /// The next scan; `None`: never.
@@ -126,7 +126,7 @@ impl RootSearch {
         &self.found
     }
 
-    /// What the last scan has refused to serve, and why.
+    /// The paths that the last scan refused to serve, each with the reason.
     pub(crate) fn refused(&self) -> impl Iterator<Item = (&Path, &str)> {
         self.said
             .iter()

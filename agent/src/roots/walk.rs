@@ -22,21 +22,21 @@ use beadlock_trust::{DirStamp, SETTLED};
 use super::look::FoundDatabase;
 use crate::stamp::is_local;
 
-/// What holds a database.
+/// The name of a directory with a database in it.
 pub(super) const BEADS: &str = ".beads";
-/// A directory that is not entered.
+/// The name of git's directory, which is not entered.
 const GIT: &str = ".git";
 
 /// How many directories are remembered, with some hundred bytes each; the others are read in every scan.
 const REMEMBERED: usize = 100_000;
 
-/// What has been read below a root.
+/// The directories below a root, as the scans so far have read them.
 #[derive(Debug)]
 pub(crate) struct RootWalk {
-    /// Where it begins, without links.
+    /// The path of the root, without links.
     pub(super) top: PathBuf,
     tree: DirNode,
-    /// What leads elsewhere and is not tracked by git, by its `.beads`.
+    /// The redirects and links that git does not track, and so are accepted, by the path of their `.beads`.
     pub(super) accepted: HashMap<PathBuf, Lead>,
     /// Since the last walk, the cycles have asked the owner and the redirect of each `.beads` and found nothing wrong.
     pub(super) are_asked: bool,
@@ -44,7 +44,7 @@ pub(crate) struct RootWalk {
 
 #[derive(Debug, Default)]
 struct DirNode {
-    /// As the directory was when it was read; `None`: it is to be read again.
+    /// The stamp of the directory when it was read; `None`: it has to be read again.
     stamp: Option<DirStamp>,
     /// The `.beads` in it, of whatever kind.
     beads: Option<BeadsEntry>,

@@ -80,9 +80,9 @@ pub(crate) struct Scheduler {
     /// Gone, and still watched.
     forgotten: Vec<usize>,
     timers: DelayQueue<usize>,
-    /// To be checked.
+    /// The databases that are due for a check.
     due: VecDeque<usize>,
-    /// In the order of their turns.
+    /// The databases that were free when all jobs were busy, in the order of their turns.
     ready: VecDeque<usize>,
     checks: Checks<(CheckResult, LoggedState)>,
     /// Those that are checked in their turn, and since when: for each a job is kept, unless its check hangs.
@@ -90,14 +90,14 @@ pub(crate) struct Scheduler {
     /// Checks in the order in which they have begun; most have ended by now.
     checking: VecDeque<(Instant, usize)>,
     working: JoinSet<(Outcome, LoggedState)>,
-    /// Whose task it is, also when it panics.
+    /// The number of the database of each work task, needed when the task panics.
     tasks: HashMap<Id, usize>,
     /// A repository is tidied up.
     upkeep: Option<RunningUpkeep>,
     is_ending: bool,
     /// Until when checks are waited for.
     end_of_checks: Option<Instant>,
-    /// What went wrong with the watcher: each is said once.
+    /// The problems of the watcher that were logged: each is logged once.
     said: HashSet<WatchProblem>,
     /// Why there is no watcher at all: each log says it.
     no_watcher: Option<WatchProblem>,
@@ -113,7 +113,7 @@ struct ServedDatabase {
     due: Due,
     state: CycleState,
     told: LoggedState,
-    /// It was found free when there was nobody to do the work.
+    /// The last check found the database free when all jobs were busy. It waits for a job in `ready`.
     is_ready: bool,
     /// When it was last due to be checked.
     begun: Instant,
@@ -125,9 +125,9 @@ struct ServedDatabase {
     last: Option<Arc<EndedCycle>>,
     /// When the check began that is under way.
     checked_since: Option<Instant>,
-    /// Why that does not end, as was said.
+    /// Why the check under way hangs: its file system does not answer. `None`: it is not known to hang.
     silent: Option<String>,
-    /// It has gone, and its last cycle has not ended yet.
+    /// The database is no longer to be served, and its last cycle has not ended yet.
     is_leaving: bool,
     /// How many cycles it had, and the span of the last one.
     cycles: u64,
@@ -138,7 +138,7 @@ struct ServedDatabase {
 enum CycleState {
     Waiting(Option<Key>),
     Due,
-    /// It is being checked, or at work.
+    /// A check or the work of a cycle is under way.
     Running,
 }
 
@@ -399,7 +399,7 @@ impl Scheduler {
 }
 
 impl ServedDatabase {
-    /// What the watcher has marked since it was last asked.
+    /// Takes the marks that the watcher has set since the last call, and notes a lock that has gone.
     fn take_marks(&mut self, work: &CycleServices) -> Marks {
         let marks = work.watch.take(self.subject.number);
         if marks.lock_gone {

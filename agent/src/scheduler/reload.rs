@@ -27,7 +27,7 @@ pub(super) struct Reload {
 pub(super) struct Read {
     settings: AgentSettings,
     common: CycleSettings,
-    /// What another one is named of than is open: it stays.
+    /// The settings that name another file or address than the open one. The open one stays.
     kept: Vec<&'static str>,
 }
 
@@ -40,12 +40,12 @@ impl Reload {
         }
     }
 
-    /// It is under way.
+    /// The settings are being read.
     pub(super) fn is_awaited(&self) -> bool {
         self.job.is_some()
     }
 
-    /// Somebody asks for it.
+    /// Starts to read the settings; once more afterwards, if they are being read already.
     pub(super) fn ask(&mut self, now: &AgentSettings) {
         if self.job.is_some() {
             self.again = true;

@@ -38,13 +38,13 @@ const TOGETHER: usize = 512;
 /// However long the interval is, the last of them has not to wait for longer.
 const ALL_WITHIN: Duration = Duration::from_secs(60);
 
-/// What is different now.
+/// The changes in the set of served databases: new ones, gone ones, and how many have another policy.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) new: Vec<usize>,
-    /// With their directories. What is said to all still reaches their logs.
+    /// The databases that went, with their directories. Lines to all databases still reach their logs.
     pub(super) gone: Vec<(usize, PathBuf)>,
-    /// How many have another policy.
+    /// How many databases have another policy.
     pub(super) changed: usize,
 }
 
@@ -407,7 +407,7 @@ impl Scheduler {
         is_news
     }
 
-    /// Nothing of it runs any more; [`Self::unwatch_forgotten`] comes next.
+    /// Removes a database of which nothing runs any more; [`Self::unwatch_forgotten`] comes next.
     pub(super) fn forget(&mut self, number: usize) {
         let Some(entry) = self.databases.remove(&number) else {
             return;
@@ -434,7 +434,7 @@ impl Scheduler {
     }
 }
 
-/// To the log of a database that was served until now.
+/// The line in the log of a database that was served until now.
 pub(super) fn not_served_any_more(why: &str) -> log::Line {
     let now = facts::now();
     let words = format_args!(" since {}: {why}", log_time(now));

@@ -1,4 +1,4 @@
-//! What the agent is told by signals.
+//! The signals that the agent handles, each as a request to the scheduler.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 /// When orphans are looked at again that could not be collected just now.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What a signal asks for.
+/// The request that a signal stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalRequest {
     /// SIGTERM or SIGINT, by its name.

@@ -202,7 +202,7 @@ impl ServedDatabase {
         Some(self.busy_since.get_or_insert_with(Instant::now).elapsed())
     }
 
-    /// What one look ends with for it.
+    /// The exit code of `--once` for this database alone.
     fn exit_code(&self) -> u8 {
         let last = self.last.as_ref().map(|last| &last.outcome);
         DatabaseState::exit_code(self.history.word(), last)

@@ -29,7 +29,7 @@ pub(crate) struct StateHistory {
     pub(crate) failures: Option<Arc<FailureCounts>>,
 }
 
-/// In Unix seconds.
+/// The last push, and the last time that the remote told where it is, in Unix seconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct RemoteTimes {
     last_push: Option<i64>,

@@ -21,19 +21,19 @@ use crate::outcome::Outcome;
 /// The states, the worst first: of those that apply, the first one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StateWord {
-    /// Its directory has gone, belongs to somebody else, or does not answer; or bd keeps it in Dolt.
+    /// The directory has gone, belongs to somebody else, or does not answer; or bd keeps it in Dolt.
     NotServing,
-    /// Its cycles fail: somebody has to act.
+    /// The cycles fail: somebody has to act.
     Failed,
-    /// It is claimed, or its lock cannot be checked.
+    /// The check skips the database: it is claimed, or its lock cannot be checked.
     Skipped,
-    /// Its commits are not at the remote.
+    /// The database has commits that are not at the remote.
     LocalOnly,
     /// The remote has commits that are not here, or it is not known whether it has any.
     Behind,
-    /// It had no cycle yet.
+    /// The database had no cycle yet.
     Starting,
-    /// It has no sync through git.
+    /// The database has no sync through git.
     Idle,
     /// Everything is at the remote, and everything of the remote is here.
     Synced,
@@ -66,7 +66,7 @@ impl StateWord {
         }
     }
 
-    /// As it stands in the log, in JSON and in labels: `local_only`.
+    /// The word as it stands in the log, in JSON and in labels: `local_only`.
     pub(crate) fn as_str(self) -> &'static str {
         self.event().state()
     }
@@ -105,7 +105,7 @@ pub(crate) struct StateDetails {
 }
 
 impl DatabaseState {
-    /// Before the first cycle.
+    /// The state before the first cycle.
     pub(crate) const STARTING: Self = Self {
         word: StateWord::Starting,
         details: None,

@@ -47,11 +47,11 @@ pub(super) struct WatchedDirectories {
     arrivals: Mutex<DirectoryArrivals>,
 }
 
-/// What has come into databases and may have to be watched.
+/// Paths that are new in databases and may have to be watched.
 #[derive(Default)]
 struct DirectoryArrivals {
     waiting: Vec<(PathBuf, WatchOwner)>,
-    /// Since when a helper is at work on some.
+    /// Since when a helper is at work on some of the paths; `None`: no helper is at work.
     helped_since: Option<Instant>,
 }
 
@@ -229,7 +229,7 @@ impl WatchedDirectories {
         lock(&self.known)
     }
 
-    /// The same, unless the watcher of this number was given up.
+    /// The watched paths; `None` if the watcher of this number was replaced.
     fn known_to(&self, number: u64) -> Option<MutexGuard<'_, WatchedPaths>> {
         Some(self.known()).filter(|known| known.watcher == number)
     }

@@ -23,7 +23,7 @@ pub(super) struct WatchedPaths {
     databases: BTreeMap<usize, Arc<Path>>,
 }
 
-/// What there is to do for a directory that is to be watched.
+/// The action for a directory that is to be watched.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PathEntry {
     /// Watch it.

@@ -36,7 +36,7 @@ pub(crate) struct DatabaseWatch {
 }
 
 impl DatabaseWatch {
-    /// Without a watcher.
+    /// A watch without a watcher, which marks nothing.
     pub(crate) fn none() -> Self {
         Self {
             directories: None,
@@ -68,7 +68,7 @@ impl DatabaseWatch {
         }
     }
 
-    /// The same, when the device and inode of the directory are known.
+    /// Same as [`Self::ensure`], for a caller that knows the device and inode of the directory.
     pub(crate) fn ensure_seen(&self, number: usize, dir: &Path, inode: (u64, u64)) {
         let Some(directories) = &self.directories else {
             return;

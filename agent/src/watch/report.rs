@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use notify::Event;
 use notify::event::{CreateKind, EventKind, ModifyKind, RenameMode};
 
-/// What has become of a path.
+/// The change of a path that an event reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathFate {
-    /// It is new or has changed.
+    /// The path is new, or its content or metadata has changed.
     New,
     /// A directory has come under this name.
     NewDirectory,
     /// Something has come under this name; it may be a directory.
     Arrived,
-    /// The name is gone. Nothing there or below is watched any more.
+    /// The path is gone. Nothing there or below is watched any more.
     Gone,
-    /// It was moved away, and is still watched under this path.
+    /// The watched directory was moved away. It is still watched, and its events have this old path.
     MovedWithItsWatch,
 }
 

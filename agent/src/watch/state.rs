@@ -1,4 +1,4 @@
-//! What the watcher has reported so far: marks, and what is wrong with it.
+//! The reports of the watcher so far: marks of the databases, and problems of the watcher.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,28 +10,28 @@ use tokio::sync::Notify;
 
 use super::classify::{ChangeKind, classify};
 
-/// What has happened to a database since its marks were last taken.
+/// The changes of a database since its marks were last taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Marks {
     pub(crate) changed: bool,
     pub(crate) lock_gone: bool,
 }
 
-/// What [`DatabaseWatch::news`](super::DatabaseWatch::news) returns.
+/// The result of [`DatabaseWatch::news`](super::DatabaseWatch::news).
 #[derive(Debug, Default)]
 pub(crate) struct WatchUpdate {
     /// Databases that have marks, for [`DatabaseWatch::take`](super::DatabaseWatch::take).
     pub(crate) marked: Vec<usize>,
-    /// What is wrong with the watcher.
+    /// Problems of the watcher since the last update.
     pub(crate) wrong: Vec<WatchProblem>,
     /// How often events were lost.
     pub(crate) resyncs: u64,
 }
 
-/// What is wrong with the watcher, and what to do. The scheduler logs each once.
+/// A problem of the watcher: its cause, and what to do. The scheduler logs each once.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WatchProblem {
-    /// `None`: it concerns all databases.
+    /// The number of the database; `None`: the problem concerns all databases.
     pub(crate) database: Option<usize>,
     pub(crate) why: String,
 }

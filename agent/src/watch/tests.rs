@@ -30,7 +30,7 @@ fn scene() -> (tempfile::TempDir, PathBuf, DatabaseWatch) {
     (root, dir, watch)
 }
 
-/// As the kernel says that its queue was full.
+/// Reports an overflow to the watch, as the kernel does when its queue was full.
 fn lose(watch: &DatabaseWatch) {
     let lost = Event::new(EventKind::Other).set_flag(Flag::Rescan);
     watch.directories.as_ref().unwrap().hear(0, Ok(lost));

@@ -10,7 +10,7 @@ pub fn fresh_scene() -> Scene {
     Scene::of_agent(env!("CARGO_BIN_EXE_beadlock-agent"))
 }
 
-/// What a scene can do besides.
+/// Methods of a scene for the agent's tests.
 pub trait OfAgent {
     /// The agent's one run to its end: its exit code, and its stderr.
     fn once(&self, args: &[&str]) -> (i32, String);

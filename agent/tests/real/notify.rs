@@ -59,7 +59,7 @@ impl Manager {
         agent.end()
     }
 
-    /// What has come and was not heard.
+    /// The messages that have arrived and were not read yet. Does not wait for more.
     fn rest(&self) -> Vec<String> {
         self.socket.set_nonblocking(true).unwrap();
         let mut buffer = [0; 4096];
@@ -77,7 +77,7 @@ impl Manager {
         agent
     }
 
-    /// The same, running, with a watchdog of so many microseconds.
+    /// Starts the agent under this manager, with a watchdog of `usec` microseconds.
     fn start(&self, scene: &Scene, args: &[&str], usec: &str) -> Running {
         let mut agent = self.agent(scene, args);
         agent.env("WATCHDOG_USEC", usec);

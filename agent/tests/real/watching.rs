@@ -1,4 +1,4 @@
-//! What wakes the watcher, and what brings a new one.
+//! The watcher: which events wake it, when it is replaced, and an agent that gets none.
 
 use std::fs::{self, File};
 
@@ -107,7 +107,7 @@ fn the_end_of_many_databases_leaves_the_others_watched() {
     assert_eq!(agent.stop(), Some(0));
 }
 
-/// It is shut for as long as a lock is released, and for as long as another cycle runs.
+/// The gate is shut for as long as a lock is released, and for as long as another cycle runs.
 #[test]
 fn a_gate_that_is_shut_for_a_moment_is_no_state() {
     let scene = fresh_scene();
