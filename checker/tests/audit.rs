@@ -50,7 +50,7 @@ fn a_new_file_is_nobody_elses_whatever_the_umask() {
     umask(before);
 }
 
-/// The same program again, several times at once; each is [`one_of_many`].
+/// Runs this program several times at once; each process is [`one_of_many`].
 #[test]
 fn the_lines_of_many_processes_never_mix() {
     let root = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ fn locked(kind: &str) -> (Database, Seen) {
     (database, seen)
 }
 
-/// With all means, every kind of lock at every step.
+/// Runs a test for every kind of lock at every step, with each set of means.
 fn each(mut test: impl FnMut(Means, &str, Licence, Step)) {
     for means in MEANS {
         for (kind, licence) in LOCKS {
@@ -391,7 +391,7 @@ fn a_writer_into_a_lock_that_changed_places_claims_at_the_path() {
     );
 }
 
-/// Somebody who has it open for writing and does nothing is waited for, a second long.
+/// A break waits one second for a process that has the lock open for writing and does nothing.
 #[test]
 fn a_lock_that_stays_open_for_writing_is_broken_by_comparison() {
     let database = Database::new();

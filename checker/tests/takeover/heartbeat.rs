@@ -132,7 +132,7 @@ fn a_time_of_another_length_is_rewritten_whole() {
     }
 }
 
-/// What is in its place, and what the heartbeat says of it.
+/// A lock that was replaced or overwritten is lost. The heartbeat returns the record that is there now, if any.
 #[test]
 fn what_is_no_longer_ours_is_lost_and_not_written() {
     type Act = fn(&Locks);
@@ -315,7 +315,7 @@ fn what_it_says_counts_once_nobody_else_has_it_open() {
     }
 }
 
-/// What he has yet to write would be lost with the old file.
+/// A writer may still write into the open file. If the heartbeat replaced the file, these writes would be lost.
 #[test]
 fn who_has_it_open_for_writing_keeps_the_file() {
     let locks = Locks::new();

@@ -127,7 +127,7 @@ fn a_removal_that_meets_it_never_looks_like_a_loss() {
     }
 }
 
-/// In a release of its own it is in place or aside until it is deleted.
+/// While a release runs, its lock is in place or aside until it is deleted.
 #[test]
 fn a_release_is_a_loss_only_when_it_is_done() {
     for means in MEANS {

@@ -71,7 +71,7 @@ impl Database {
             .map_or_else(|no| no.to_string(), |there| there.holder)
     }
 
-    /// What the next check says, and that it leaves no side file behind.
+    /// The decision of the next check. Asserts that the check leaves no side file behind.
     pub fn next_check(&self) -> Decision {
         let decision = should_skip_database(self.path());
         assert!(
