@@ -116,20 +116,20 @@ pub struct DoctorArgs {
 pub struct Reach<'a> {
     /// The options of the wait for a holder; `None`: the command looks, and waits for no holder.
     pub wait: Option<WaitOptions>,
-    /// The audit file.
+    /// The audit file of the command.
     pub audit: Option<&'a Path>,
-    /// What else it reads or writes beside its targets.
+    /// Other files that the command reads or writes, beside its targets: a report, an intent, a schema.
     pub files: [Option<&'a Path>; 2],
 }
 
 /// The options of a wait for a holder.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WaitOptions {
-    /// For how long.
+    /// The value of `--wait`: how long to wait for a holder.
     pub wait: Option<Duration>,
-    /// Not at all.
+    /// Whether `--no-wait` was typed.
     pub no_wait: bool,
-    /// For how long a running cycle is waited for.
+    /// The value of `--drain`: how long to wait for a running cycle.
     pub drain: Option<Duration>,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Reach<'a> {
 }
 
 impl Command {
-    /// For how long it waits, and what it touches beside its targets.
+    /// How long the command waits, and which files it uses beside its targets.
     pub fn reach(&self) -> Reach<'_> {
         match self {
             Self::Hold(typed) => Reach::of_claim(&typed.claim, &typed.protocol),
@@ -222,7 +222,7 @@ impl Command {
         }
     }
 
-    /// What was typed before the `--`, where the command to run is missing.
+    /// The start of the line, up to the `--`, of a command that was typed without the command to run; else `None`.
     pub fn lacks_its_command(&self) -> Option<&'static str> {
         match self {
             Self::Hold(typed) if typed.command.is_empty() => Some("hold"),

@@ -43,7 +43,7 @@ pub fn missing_dashes(words: &[OsString]) -> Option<String> {
     Some(did_you_mean("beadlock {} -- {}", &parts))
 }
 
-/// What other tools call these commands.
+/// Names that other tools give to these commands, each with beadlock's name.
 const SYNONYMS: [(&str, &str); 4] = [
     ("run", "hold"),
     ("exec", "hold"),

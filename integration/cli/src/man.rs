@@ -55,7 +55,7 @@ fn made(dir: Option<&Path>) -> Result<String, Error> {
     Ok(String::new())
 }
 
-/// Each page with the name of its file; the program's own comes first.
+/// The manual pages, each with the name of its file; the program's own page comes first.
 fn pages() -> std::io::Result<Vec<(String, String)>> {
     let mut tree = Cli::command();
     tree.build();

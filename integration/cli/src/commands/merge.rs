@@ -197,13 +197,13 @@ fn label(typed: Option<&OsStr>, default: &str, placeholder: &str) -> OsString {
     OsStr::from_bytes(&line).to_owned()
 }
 
-/// What is said of a merge.
+/// The output of a merge: messages for people, and `data` for the JSON envelope.
 struct Report {
     notes: Vec<String>,
     conflicts: Vec<String>,
-    /// What is to be done; `None` without conflicts.
+    /// The advice how to resolve the conflicts; `None` without conflicts.
     advice: Option<String>,
-    /// Before each line.
+    /// The start of each message: the word merge, and the path.
     about: String,
     data: Value,
 }

@@ -189,12 +189,12 @@ struct Releasing<'a> {
     common: &'a Common,
 }
 
-/// What a claim means that is not there any more.
+/// How a release treats a claim that is not there any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Missing {
-    /// What was done under it was not protected.
+    /// As a loss: work since the loss was not protected, and the release fails.
     IsLoss,
-    /// The release ran before (`--missing-ok`).
+    /// As released before (`--missing-ok`): the release warns, and succeeds.
     Accepted,
 }
 
@@ -207,7 +207,7 @@ const MOST_NEW: u64 = 1024 * 1024;
 /// The lock of a claim.
 enum Found {
     Held(Held),
-    /// It is gone, or another one's.
+    /// The lock of the claim is gone, or belongs to another claim; the error says so.
     Missing(Error),
 }
 
@@ -223,7 +223,7 @@ impl<'a> Releasing<'a> {
         report.json(RELEASE)
     }
 
-    /// The answer where there is no such claim any more.
+    /// The answer when the claim is not there any more: an error, or a warning with `--missing-ok`.
     fn missing(&self, lost: Error) -> Result<Value, Error> {
         if self.missing == Missing::IsLoss {
             return Err(lost);
@@ -232,7 +232,7 @@ impl<'a> Releasing<'a> {
         Ok(self.answer(false, None))
     }
 
-    /// Why there is no such claim any more.
+    /// The error that says why the claim is not there any more.
     fn lost(&self) -> Error {
         let look = to_type("beadlock status {}", &[self.target.part()]);
         let then = format!("what was done since is not protected; who and why: {look}");

@@ -28,7 +28,7 @@ use beadlock_oncall::ground::Ground;
 use beadlock_session::interactive_wait::InteractiveWait;
 use beadlock_supervise::signals::Signals;
 
-/// How to see what is claimed in the fleet.
+/// The command that shows the claims of the fleet.
 const STATUS: &str = "beadlock fleet status";
 
 const HELP: &str = "\

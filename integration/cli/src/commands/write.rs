@@ -28,7 +28,7 @@ use beadlock_supervise::signals::Signals;
 /// The longest pause between two looks for signals while it reads.
 const NET: Duration = Duration::from_secs(5);
 
-/// What messages call standard input.
+/// The name of standard input in messages.
 pub const STDIN: &str = "standard input";
 
 const HELP: &str = "\

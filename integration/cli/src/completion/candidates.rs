@@ -22,7 +22,7 @@ use beadlock_claim::target::Target;
 /// More entries of one directory are not offered.
 const MOST: usize = 1000;
 
-/// What a command line may be about, as far as it was typed.
+/// Finds the completions for a command line, from the words typed so far.
 pub struct Candidates {
     environment: Environment,
     cwd: PathBuf,

@@ -38,7 +38,7 @@ const VARIABLE: &str = "BEADLOCK_COMPLETE";
 /// An answer that takes longer is empty.
 const PATIENCE: Duration = Duration::from_millis(90);
 
-/// For how long locks are searched.
+/// How long the search for locks may take.
 const SEARCH: Duration = Duration::from_millis(40);
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -6,7 +6,7 @@ use crate::fleet::error::fleet_error;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 
-/// Where the configuration file may be.
+/// The places where the fleet's configuration file may be.
 pub fn places(environment: &Environment) -> Places {
     let variable = |name| environment.get(name);
     let cwd = environment.of_database().cwd;

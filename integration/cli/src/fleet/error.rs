@@ -1,4 +1,4 @@
-//! What the library of the fleet says went wrong, as the contract has it.
+//! Errors of the fleet library, as the errors and exit codes of the contract.
 
 use beadlock_claim::error::Problem;
 use std::time::Duration;

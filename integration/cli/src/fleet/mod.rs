@@ -46,7 +46,7 @@ pub const HELD_FLEET: &str = "BEADLOCK_HELD_FLEET";
 pub const CYCLE_FLEET: &str = "BEADLOCK_CYCLE_FLEET";
 const FENCING_TOKEN: &str = "BEADLOCK_FENCING_TOKEN";
 
-/// What a database has joined, and where that is.
+/// The fleet that a database has joined: the mark in the database, and the configuration of the fleet.
 #[derive(Debug, Clone)]
 pub struct Joined {
     pub mark: Mark,
@@ -54,7 +54,7 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Of a target; `None`: it has not joined a fleet.
+    /// The fleet of a target's database; `None` if it has not joined one.
     pub fn of(target: &Target, environment: &Environment) -> Result<Option<Self>, Error> {
         if !has_joined(target)? {
             return Ok(None);

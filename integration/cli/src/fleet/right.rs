@@ -19,7 +19,7 @@ use beadlock_claim::trail::Trail;
 use beadlock_claim::wait::Deadline;
 use beadlock_claim::words::to_type;
 
-/// So long etcd has to answer, and the right to come.
+/// How long to wait for etcd's answer, and for the right.
 const TO_COME: Duration = Duration::from_secs(10);
 
 /// A right that is held, for one cycle.

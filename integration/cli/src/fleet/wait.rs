@@ -18,12 +18,12 @@ use beadlock_claim::words::{shown_age, to_type};
 /// With `--no-wait` etcd has this long to answer: that is not a wait for a holder.
 const TO_ANSWER: Duration = Duration::from_secs(2);
 
-/// For how long a claim in the fleet is waited for.
+/// The limits of the wait for a claim in the fleet.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// For another claim, and for etcd.
+    /// The limit for another claim to end, and for etcd to answer.
     pub wait: Wait,
-    /// For the agents' cycles, from when the claim is raised.
+    /// The limit for the agents' cycles to end, from when the claim is raised.
     pub drain: Duration,
 }
 
@@ -123,7 +123,7 @@ impl Patience {
     }
 }
 
-/// What a claim in this state waits for.
+/// The reason why a claim in this state is not held yet, for messages; "" if it is held or has failed.
 fn in_words(state: &ClaimState) -> String {
     match state {
         ClaimState::Connecting { why: Some(why), .. } => format!("no node has answered: {why}"),

@@ -18,11 +18,11 @@ use beadlock_claim::loss::Loss;
 /// Hears of each new deadline.
 type HearDeadlines = Box<dyn FnMut(WorkDeadline)>;
 
-/// What is renewed.
+/// The session in the fleet that is renewed while the command runs.
 pub enum FleetSession {
-    /// For one claim.
+    /// The session of one claim.
     Claim(FleetClaim),
-    /// For one cycle.
+    /// The session of an agent, with the permit for one cycle.
     Right(FleetAgent, Permit),
 }
 
@@ -106,7 +106,7 @@ impl FleetWatch {
         of_work(self.deadlines.get())
     }
 
-    /// From now on it hears of each new deadline.
+    /// Calls `hear` with the present deadline now, and with each new one later.
     pub fn tell(&self, mut hear: HearDeadlines) {
         hear(self.deadline());
         self.hear.replace(Some(hear));

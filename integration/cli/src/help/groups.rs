@@ -16,7 +16,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Help", &["help", "man", "completions"]),
 ];
 
-/// What stands below the options.
+/// The text below the options in `beadlock --help`.
 pub const MORE: &str = "\
 Targets:
   [beads:]DIR  lock:PATH  tower:NAME  memory:DIR  file:PATH
@@ -27,7 +27,7 @@ memory and file.";
 
 const BEFORE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n";
 
-/// With the groups in place of the flat list of commands.
+/// The program's help with the commands in groups, in place of clap's flat list.
 pub fn listed(tree: Command) -> Command {
     let mut template = BEFORE.to_owned();
     for (title, names) in GROUPS {

@@ -1,4 +1,4 @@
-//! Which protocols a command line is about, and the page of a protocol.
+//! The protocols that a command line names, and the help page of each protocol.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -22,7 +22,7 @@ fn name(scheme: Scheme) -> &'static str {
     scheme.prefix().trim_end_matches(':')
 }
 
-/// Each protocol that has options of its own.
+/// The protocols that have options of their own, each with its page.
 fn with_options() -> impl Iterator<Item = (Scheme, ProtocolHelp)> {
     let helps = Scheme::ALL
         .into_iter()

@@ -42,7 +42,7 @@ pub fn text(page: &StyledStr, color: Color, environment: &Environment) -> String
     }
 }
 
-/// What `--color` says among these words.
+/// The last valid value of `--color` among these words, before any `--`; `None` if there is none.
 pub fn typed(words: &[OsString]) -> Option<Color> {
     let words: Vec<&str> = words
         .iter()

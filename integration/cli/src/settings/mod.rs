@@ -47,7 +47,7 @@ pub fn common(
     })
 }
 
-/// How errors are answered before the command line is understood.
+/// The form of answers to errors that come before the command line is understood.
 pub fn common_unresolved(json: bool, environment: &Environment, request: Request) -> Common {
     Common {
         json,
@@ -115,11 +115,11 @@ pub fn remote(helpers: Helpers, reach: Reach<'_>, environment: &Environment) -> 
 pub struct Claim {
     /// The name in the record; `None`: the command's base name.
     pub holder: Option<String>,
-    /// What the record says besides.
+    /// The optional fields of the record.
     pub labels: Labels,
     wait: Option<Wait>,
     drain: Option<Duration>,
-    /// What counts as dead.
+    /// The options of the lock's check, for instance which holders count as dead.
     pub options: Options,
     /// The audit trail.
     pub audit: Option<PathBuf>,
@@ -167,7 +167,7 @@ impl Claim {
 pub struct Hold {
     pub claim: Claim,
     pub on_loss: OnLoss,
-    /// How long what is left after a signal or a loss may take.
+    /// How long processes may still run after a signal or a loss, before they are killed.
     pub kill_after: Duration,
 }
 

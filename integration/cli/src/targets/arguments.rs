@@ -133,7 +133,7 @@ pub struct LookArgs {
 }
 
 impl LookArgs {
-    /// What was typed, as plain data.
+    /// The limits on a lock's age that were typed, as plain data.
     pub fn look(&self) -> LookOptions {
         self.ages.look()
     }

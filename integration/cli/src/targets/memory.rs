@@ -50,7 +50,7 @@ pub const HEADING: &str = "Directories with one lock (memory:DIR)";
 
 const SESSION: &str = "CLAWDBOT_SESSION_ID";
 
-/// What a record says that does not say what it is for.
+/// The operation in a record when `--operation` was not typed.
 const OPERATION: &str = "cli-test";
 
 /// The options that it understands beside those of every claim.
@@ -99,7 +99,7 @@ pub struct Ages {
 }
 
 impl Ages {
-    /// What was typed, as plain data.
+    /// The limits on a lock's age that were typed, as plain data.
     pub fn look(&self) -> LookOptions {
         LookOptions {
             stale_after: self.stale_after,
@@ -128,7 +128,7 @@ pub struct MemoryArgs {
 }
 
 impl MemoryArgs {
-    /// Which session, by the command line, else by the environment.
+    /// The session of the command line, else of the environment, else "unknown".
     pub fn session(&self, environment: &Environment) -> Result<String, Error> {
         let named = match &self.session_id {
             Some(name) => Some(name.clone()),

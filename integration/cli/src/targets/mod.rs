@@ -35,7 +35,7 @@ pub use tower::HEADING as NAMED_LOCKS;
 /// The page of one protocol.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProtocolHelp {
-    /// What it locks, and how to type it: one line.
+    /// One line: the kind of target that the protocol locks, and how to type it.
     pub about: &'static str,
     /// Paragraphs: when a lock is valid, how long a claim waits, what keeps it up.
     pub text: &'static str,
@@ -45,7 +45,7 @@ pub struct ProtocolHelp {
     pub heading: &'static str,
 }
 
-/// What a shell offers behind the colon of a target.
+/// The kind of completions that a shell offers behind the colon of a target.
 #[derive(Debug, Clone, Copy)]
 pub enum Offered {
     Directories,
@@ -65,7 +65,7 @@ pub fn help(scheme: Scheme) -> ProtocolHelp {
     }
 }
 
-/// What a shell offers behind the colon of a target.
+/// The kind of completions that a shell offers for the targets of this protocol.
 pub fn offered(scheme: Scheme) -> Offered {
     match scheme {
         Scheme::Beads | Scheme::Memory => Offered::Directories,
@@ -95,7 +95,7 @@ pub fn ignores(scheme: Scheme, option: &str) -> Option<&'static str> {
     }
 }
 
-/// What a command line asks for.
+/// The request of a command line: a claim, or no lock.
 #[derive(Debug)]
 pub enum Requested {
     Claim(Box<ClaimRequest>),
@@ -109,7 +109,7 @@ impl From<ClaimRequest> for Requested {
     }
 }
 
-/// Who claims, and how: what is the same for every target of a command line.
+/// The claimer and its settings, the same for every target of a command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Claimer<'a> {
     pub settings: &'a Claim,
@@ -239,7 +239,7 @@ pub fn targets_of_claim(
     Ok(targets)
 }
 
-/// How the lock is called that an intent names.
+/// The words for the lock that an intent names, for messages.
 const OF_INTENT: &str = "that of --intent";
 
 /// `None`: the lock that an intent names.

@@ -1,4 +1,4 @@
-//! What is missing, odd, or no lock at all.
+//! Lock files with missing or odd fields, and files or targets that are not locks.
 #![expect(
     clippy::disallowed_methods,
     reason = "what other tools do to a lock file"

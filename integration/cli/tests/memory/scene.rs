@@ -98,15 +98,15 @@ pub fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// As Python's `isoformat` writes it.
+/// The time so many milliseconds ago, in the form of Python's `isoformat`.
 pub fn millis_ago(millis: i64) -> String {
     let then = StartedAt(facts::now().0 - jiff::SignedDuration::from_millis(millis));
     then.to_string().replace('Z', "+00:00")
 }
 
-/// What is expected of stdout, as [`Ended::expect`] has it of stderr.
+/// Checks of an ended command's stdout, as [`Ended::expect`] checks its stderr.
 pub trait Says {
-    /// Ends with `code`, and says all of `words`.
+    /// Asserts that the command ended with `code`, and that its stdout has all of `words`.
     fn says(self, code: i32, words: &[&str]) -> Self;
 }
 

@@ -106,7 +106,7 @@ fn fish_quotes_what_others_have_named() {
     complete(&scene, &mut shell, show, &[line]);
 }
 
-/// As fish puts a name into the line.
+/// The name, quoted as fish puts it into the command line.
 fn fish_quoted(name: &str) -> String {
     name.chars()
         .flat_map(|c| {

@@ -14,7 +14,7 @@ use beadlock_testkit::{
 };
 use serde_json::{Value, json};
 
-/// What is kept of broken locks.
+/// The files in which the broken locks of this database are kept.
 fn kept(scene: &Scene) -> Vec<PathBuf> {
     let names = scene
         .names()
@@ -23,7 +23,7 @@ fn kept(scene: &Scene) -> Vec<PathBuf> {
     names.map(|name| scene.beads().join(name)).collect()
 }
 
-/// Somebody wrote it long ago.
+/// Writes a lock file with the modification time of 1970.
 fn write_long_ago(scene: &Scene, text: impl AsRef<[u8]>) {
     fs::write(scene.lock(), text).unwrap();
     File::options()

@@ -43,7 +43,7 @@ const OTHERS: [(&str, i32); 3] = [
     ("beadlock status --agent localhost:19187 --exit-code", 5),
 ];
 
-/// What the examples name.
+/// A scene with every directory, program and file that the examples name.
 fn a_directory() -> Scene {
     let scene = crate::a_scene();
     for dir in ["path/to/.beads", "state", "run", "locks", "bin"] {

@@ -42,7 +42,7 @@ fn mine(scene: &Scene, change: impl Fn(&mut Value)) -> Value {
     record
 }
 
-/// What the three ways of asking say: they agree.
+/// The answers of `status -v` and `status --json`; `check --explain` agrees with them.
 struct Seen {
     text: String,
     data: Value,
@@ -91,7 +91,7 @@ impl Seen {
         self
     }
 
-    /// What is to be typed, without the comment, and words of the comment.
+    /// Asserts the command to type, without its comment, and some words of the comment.
     #[track_caller]
     fn next(self, command: &str, comment: &str) -> Self {
         let (typed, why) = self.next.split_once("   # ").unwrap_or((&self.next, ""));

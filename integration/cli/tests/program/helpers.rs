@@ -32,7 +32,7 @@ fn shows(scene: &Scene, title: &str) {
     assert_eq!(shown(scene), title);
 }
 
-/// As what the one helper of this scene shows itself.
+/// The title that the one helper of this scene shows in `ps`.
 #[track_caller]
 fn shown(scene: &Scene) -> String {
     until("there is one helper", || helpers(scene).len() == 1);

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// What a busy machine may add to the bound of a command.
+/// How much longer than its bound a command may take on a busy machine.
 const SLACK: Duration = Duration::from_secs(20);
 
 /// A directory seen through FUSE, for as long as this is there.

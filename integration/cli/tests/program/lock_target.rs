@@ -21,7 +21,7 @@ fn scene() -> (Scene, PathBuf) {
     (scene, lock)
 }
 
-/// What is in the lock's directory.
+/// The names in the lock's directory, sorted.
 fn names(scene: &Scene) -> Vec<String> {
     let entries = fs::read_dir(scene.file("run")).unwrap();
     let mut names: Vec<String> = entries

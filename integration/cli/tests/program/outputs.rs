@@ -21,7 +21,7 @@ fn scene() -> Scene {
     scene
 }
 
-/// What is in every file, and which files there are.
+/// Every file of the scene and of its database: its path and its content.
 fn all(scene: &Scene) -> Vec<(String, String)> {
     let mut all: Vec<_> = [scene.path().to_owned(), scene.beads()]
         .iter()

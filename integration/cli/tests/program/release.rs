@@ -286,7 +286,7 @@ fn what_is_not_ones_own_waits_for_no_cycle() {
     assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
 }
 
-/// It would wait for itself.
+/// A release of the claim's own lock inside a cycle is refused, because it would wait for that cycle.
 #[test]
 fn ones_own_lock_is_not_released_within_a_cycle() {
     let scene = crate::a_scene();

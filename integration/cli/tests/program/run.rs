@@ -1,4 +1,4 @@
-//! What a hold does from the claim to the release.
+//! `beadlock hold`, from the claim to the release.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

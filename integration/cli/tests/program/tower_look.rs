@@ -36,7 +36,7 @@ impl Tower {
         self.dir().join(format!("{name}.lock"))
     }
 
-    /// What is in the lock directory, by name, with its bytes.
+    /// The files in the lock directory, sorted by name, each with its bytes.
     fn content(&self) -> Vec<(String, Vec<u8>)> {
         let entries = fs::read_dir(self.dir()).unwrap().map(Result::unwrap);
         let mut content: Vec<_> = entries

@@ -6,7 +6,7 @@ use beadlock_testkit::{Ended, Running, until};
 
 use crate::scene::{INTENT, TARGET, Tower, keys, parsed, record, seconds_ago};
 
-/// Nothing ran, nothing changed.
+/// Asserts that the claim is blocked: no command ran, the lock did not change, and there is no audit event.
 #[track_caller]
 fn is_blocked(tower: &Tower, options: &[&str], code: i32, words: &[&str]) -> Ended {
     let before = fs::read(tower.lock()).unwrap();

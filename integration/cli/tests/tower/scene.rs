@@ -15,7 +15,7 @@ use beadlock_testkit::{Ended, Running, Scene, until};
 use serde_json::Value;
 
 pub const TARGET: &str = "tower:app-prod";
-/// What every claim needs without an intent file.
+/// The options that every claim needs without an intent file.
 pub const INTENT: [&str; 4] = ["--intent-name", "deploy-app", "--intent-version", "1.2.0"];
 
 pub struct Tower {
@@ -118,7 +118,7 @@ impl Tower {
         self.scene.read("audit.jsonl").lines().map(parsed).collect()
     }
 
-    /// The same, by their names.
+    /// The names of the events in the audit file beside the lock directory.
     pub fn event_names(&self) -> Vec<String> {
         self.events()
             .iter()

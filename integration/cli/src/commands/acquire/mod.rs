@@ -272,7 +272,7 @@ impl Acquiring<'_> {
         }
     }
 
-    /// What the keeper of a claim on `target` is asked for.
+    /// The request to the keeper of a claim on `target`: how long to keep it, for which process, with which audit file.
     fn keeper_request(
         &self,
         target: &Target,

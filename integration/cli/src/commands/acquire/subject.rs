@@ -124,7 +124,7 @@ pub fn parent() -> i32 {
     getppid().as_raw()
 }
 
-/// What a process is called, as a holder's name.
+/// The name of a process, in the form of a holder's name; `None` if the process cannot be seen.
 pub fn name(pid: i32) -> Option<String> {
     Some(command::holder_name(OsStr::new(&process::name(pid)?)))
 }

@@ -83,7 +83,7 @@ pub fn consent(
     }
 }
 
-/// What it is, and how it begins.
+/// Two lines about the file in the way: what it is, and its first bytes or its kind.
 fn shown(look: &Look, target: &Target) -> String {
     let path = escaped_path(&target.path());
     let what = match target.not_a_lock(look) {
@@ -109,7 +109,7 @@ fn shown(look: &Look, target: &Target) -> String {
     format!("{what}\n{begin}\n")
 }
 
-/// Without a question it stays.
+/// The error where nobody can be asked: the file stays. Its text has the command that would move it.
 fn refused(look: &Look, target: &Target) -> Error {
     let path = escaped_path(&target.path());
     let what = match target.not_a_lock(look) {

@@ -1,4 +1,4 @@
-//! Which lock is meant, and the words when another one is there.
+//! The choice of a lock to break, and the words when another lock is there.
 
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_claim::error::Problem;
@@ -10,7 +10,7 @@ use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::target::Target;
 use beadlock_claim::words::{self, Part, shown_age, to_type};
 
-/// Which lock is meant.
+/// The lock that the user has chosen to break.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
     Id(String),
@@ -29,7 +29,7 @@ impl Choice {
             .or(malformed)
     }
 
-    /// Where no option names the lock: there can be one lock at most.
+    /// The choice where no option names the lock; `None` unless the protocol can have one lock at most.
     pub fn unnamed(target: &Target) -> Option<Self> {
         target.rules().breaks_unnamed.then_some(Self::Unnamed)
     }
@@ -47,7 +47,7 @@ impl Choice {
         }
     }
 
-    /// The same lock and no later one, now that it is known.
+    /// Narrows the choice to the id of the lock in `look`, so that a later lock of the same holder is not chosen.
     pub fn of(self, look: &Look) -> Self {
         match (self, &look.id) {
             (Self::Holder(_) | Self::Unnamed, Some(id)) => Self::Id(id.clone()),

@@ -156,7 +156,7 @@ fn of_kernel(
     Ok(row(target, None, None, typed))
 }
 
-/// The same file, as far as it was shown: what somebody has said yes to.
+/// Whether the file is still the one that was shown when the user said yes: same id, same file, same fault.
 fn is_as_before(before: &Look, now: &Look) -> bool {
     (&before.id, before.on_disk, &before.no_record) == (&now.id, now.on_disk, &now.no_record)
 }
@@ -177,7 +177,7 @@ struct Breaking<'a> {
     target: &'a Target,
     common: &'a Common,
     licence: Licence,
-    /// Nothing is asked about a file that cannot be understood.
+    /// `--yes`: no question is asked about a file that cannot be understood.
     yes: bool,
 }
 

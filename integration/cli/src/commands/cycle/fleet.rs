@@ -80,7 +80,7 @@ impl<'a> FleetCycle<'a> {
         })
     }
 
-    /// Where the decision is by which the cycle was skipped, once it was.
+    /// The cell that receives the decision when the cycle is skipped; empty until then.
     pub fn decision(&self) -> Rc<RefCell<Option<Decision>>> {
         Rc::clone(&self.skipped)
     }

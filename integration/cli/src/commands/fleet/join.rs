@@ -193,7 +193,7 @@ fn said_of(others: &[SeenMember]) -> String {
     if others.is_empty() {
         return "no other clone has joined under this name yet".to_owned();
     }
-    /// How many are named.
+    /// How many other clones the message names.
     const NAMED: usize = 5;
     let named = others.iter().take(NAMED).map(|other| {
         let MemberValue { host, path, .. } = &other.value;

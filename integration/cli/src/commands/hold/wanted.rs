@@ -99,7 +99,7 @@ pub fn trail<'a>(
     wanted.target.trail(file, (holder, Some(id)), request, talk)
 }
 
-/// Where a lock file lies, whatever path leads there.
+/// The location of a lock file, the same for every path that leads to it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum LockPlace {
     /// Device and inode of its directory, and its name there.

@@ -46,7 +46,7 @@ const ATTRIBUTE: &str = "/.beads/*.jsonl merge=beadlock";
 const NAME: &str = "merge.beadlock.name";
 const DRIVER: &str = "merge.beadlock.driver";
 
-/// What git calls the driver where it fails.
+/// The name of the driver in git's configuration, which git prints when the driver fails.
 const DESCRIPTION: &str = "record files, by id (beadlock)";
 
 /// The first version of git for which a driver can fail: by a code above 128.
@@ -66,7 +66,7 @@ pub struct SetupGitArgs {
     pub global: bool,
 }
 
-/// Whose configuration is written.
+/// The user's configuration of git, or that of one repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Global,
@@ -100,11 +100,11 @@ pub fn run(typed: &SetupGitArgs, environment: &Environment, common: &Common) -> 
     }
 }
 
-/// What was done.
+/// The result of the setup: the settings of git, and whether they were written now.
 #[derive(Debug)]
 struct SetUp {
     scope: Scope,
-    /// As it calls itself: `2.47.3`.
+    /// The version of git, as git prints it: `2.47.3`.
     git: String,
     driver: OsString,
     /// Whether anything was written.

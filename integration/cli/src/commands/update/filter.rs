@@ -51,7 +51,7 @@ pub struct Filter {
 #[derive(Debug)]
 pub enum Input {
     File(File),
-    /// There is no file.
+    /// Fixed bytes, used when the file does not exist.
     Text(Vec<u8>),
 }
 
@@ -216,7 +216,7 @@ enum Stop {
     /// What it makes cannot be written.
     Full,
     TooLong,
-    /// It has ended itself, and somebody else has its output open.
+    /// The filter has ended, but a process that it started keeps its output open until the limit.
     LeftOpen,
     Lost(Loss),
     Signalled(Signal),

@@ -30,9 +30,9 @@ pub struct IntentClaim<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockChoice {
-    /// It only observes.
+    /// No lock is needed: the mode only observes.
     Observe,
-    /// Nothing names a lock; the sentence that warns of it.
+    /// No lock is taken, because nothing names one; the sentence that warns of it.
     Unnamed(&'static str),
     Named(LockName),
 }
@@ -49,7 +49,7 @@ impl<'a> IntentClaim<'a> {
         })
     }
 
-    /// What is typed, else the intent's, else mutate.
+    /// The mode that was typed, else that of the intent, else mutate.
     pub fn mode(&self) -> IntentMode {
         let of_intent = || self.intent.as_ref().and_then(|intent| intent.mode);
         self.typed.mode.or_else(of_intent).unwrap_or_default()

@@ -5,7 +5,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 
 const DEEPEST: usize = 64;
 
-/// What is wrong with a document, and in which line.
+/// A fault of a document: its line, and the words for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
     pub line: usize,
@@ -23,7 +23,7 @@ impl Wrong {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum YamlValue {
-    /// As it is written, without its quotes.
+    /// The text of a scalar, without its quotes.
     Scalar(String),
     /// `~`, `null`, or nothing at all.
     Null,

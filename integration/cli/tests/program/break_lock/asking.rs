@@ -19,7 +19,7 @@ fn asked(scene: &Scene, args: &[&str], keys: &str) -> (Ended, String) {
     (ended, shown)
 }
 
-/// The same where no question is to come.
+/// Runs a `break` without a choice on a terminal, and asserts that it asks no question.
 fn not_asked(scene: &Scene) -> Ended {
     let ended = Terminal::start_as(scene, "dumb", &[BEADLOCK, "break", "--color", "never"]).end();
     assert!(!ended.out.contains("Type its id"), "{ended:?}");

@@ -38,7 +38,7 @@ fn put(scene: &Scene, name: &str, text: &str) {
         .unwrap();
 }
 
-/// What was kept of it, by its content.
+/// The contents of the files that `break` has kept of the file `name`.
 fn kept(scene: &Scene, name: &str) -> Vec<String> {
     let entries = fs::read_dir(scene.path())
         .unwrap()
@@ -195,7 +195,7 @@ fn without_a_terminal_data_stays_unless_yes_was_typed() {
     }
 }
 
-/// What has the name of a lock is one, whatever is in it.
+/// A file with the name of a database's lock is a lock, whatever its content is.
 #[test]
 fn the_lock_of_a_database_is_a_lock_by_its_name() {
     let scene = crate::a_scene();
@@ -377,7 +377,7 @@ fn on_a_terminal_a_torn_lock_is_asked_for_and_with_yes_nothing_is() {
     );
 }
 
-/// What was said yes to is what was shown.
+/// A yes counts only for the content that was shown.
 #[test]
 fn what_changes_while_it_is_asked_for_is_asked_for_again() {
     let scene = crate::a_scene();

@@ -1,4 +1,4 @@
-//! What is typed into a shell, and the line that a tab makes of it: for each shell the same.
+//! Lines typed into a shell, and the lines that a tab makes of them: the same for each shell.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub fn setting(scene: &Scene) -> String {
     )
 }
 
-/// What is typed, and the line that a tab makes of it.
+/// Pairs of a line that is typed, and the line after a tab.
 const LINES: [(&str, &str); 9] = [
     ("beadlock sta", "beadlock status "),
     ("beadlock hold --wait-", "beadlock hold --wait-group "),

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use super::{WORK, gate_is_free, guardians, start};
 
-/// Not even a zombie.
+/// Whether no process has this PID, not even a zombie.
 fn is_gone(pid: i32) -> bool {
     kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
 }

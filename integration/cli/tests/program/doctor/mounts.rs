@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{guarantee, missing, scene, trial};
 
-/// What this machine lacks, whatever the file system.
+/// Checks of `doctor` that depend on the machine, whatever the file system.
 const OF_MACHINE: [&str; 4] = ["pidfd", "proc", "machine_id", "boot_id"];
 
 /// Runs `script` in a mount namespace of its own, after `mount`. None where that cannot be had, which is said.

@@ -183,7 +183,7 @@ fn a_container_that_lives_and_one_that_is_gone() {
     drop(namespace);
 }
 
-/// As with most container engines: its host name is its own.
+/// A container with its own host name, as most container engines give it.
 #[test]
 fn a_container_with_a_name_of_its_own() {
     let scene = crate::a_scene();

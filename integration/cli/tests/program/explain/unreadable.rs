@@ -1,4 +1,4 @@
-//! What lies in the place of a lock and says nothing that can be understood.
+//! Files in the place of a lock that cannot be understood.
 #![expect(
     clippy::disallowed_methods,
     reason = "what tools do to a lock file, and ages for it"
@@ -119,7 +119,7 @@ fn what_is_no_lock_file_at_all() {
     }
 }
 
-/// It is not the lock that is in the way.
+/// The error names the directory, because its mode and not the lock is in the way.
 #[test]
 fn a_directory_that_may_not_be_searched_is_named() {
     let scene = crate::a_scene();

@@ -147,7 +147,7 @@ fn one_line_each_the_worst_first_and_details_of_those_in_trouble() {
     );
 }
 
-/// What is on a terminal of 80 columns.
+/// The lines that the command prints on a terminal of 80 columns.
 fn on_80_columns(scene: &Scene, words: &[&str]) -> Vec<String> {
     on_columns(80, scene, words)
 }

@@ -50,7 +50,7 @@ fn both_locks_stay_true_while_the_command_works_and_are_stale_after_it() {
         .expect(0, &["removed stale lock"]);
 }
 
-/// It has one of them, and waits for the other.
+/// The process that is killed has one of the two locks, and waits for the other.
 #[test]
 fn one_that_is_killed_while_it_waits_leaves_a_stale_lock_and_runs_nothing() {
     let scene = crate::a_scene();

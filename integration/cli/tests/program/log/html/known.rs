@@ -22,7 +22,7 @@ fn stamp(seconds: u64) -> String {
 pub struct Log(pub String);
 
 impl Log {
-    /// One that has just begun.
+    /// A log with the first two lines of an agent that has just started.
     pub fn new() -> Self {
         let mut log = Self(String::new());
         log.say(0, &format!("{ME}, times in UTC"));
@@ -30,7 +30,7 @@ impl Log {
         log
     }
 
-    /// One more line.
+    /// Adds a line to the log, so many seconds after the start of that month.
     pub fn say(&mut self, at: u64, message: &str) {
         self.0 += &format!("[{}] {message}\n", stamp(at));
     }
