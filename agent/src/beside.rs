@@ -15,7 +15,7 @@ use beadlock_base::shell::{Part, to_type};
 /// When nothing has answered for so long, what is under way hangs.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// So many threads help whenever all that are at it hang.
+/// How many threads are added each time all threads at work hang.
 const HELP: usize = 32;
 
 /// A call, and its number.
@@ -121,7 +121,7 @@ pub(crate) fn answers(path: &Path) -> bool {
     call(path, move || drop(std::fs::read_dir(at))).is_some()
 }
 
-/// What does not answer where `path` is looked up, and what to do.
+/// The reason why a look-up of `path` gets no answer, and what to do.
 pub(crate) fn silence(mounts: &Mounts, path: &Path) -> String {
     match mounts.on_the_way(path) {
         Some(mount) => {

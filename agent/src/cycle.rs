@@ -105,7 +105,7 @@ impl CycleSettings {
 /// The database of a cycle, and how it is served.
 #[derive(Clone)]
 pub(crate) struct Subject {
-    /// Its name in the log and in the watcher; never given to another one.
+    /// The number of the database in the log and in the watcher; never given to another one.
     pub(crate) number: usize,
     pub(crate) database: Arc<Database>,
     pub(crate) policy: Arc<Policy>,
@@ -119,9 +119,9 @@ pub(crate) enum CheckResult {
     /// The database is free, its gate is taken, and there is work to do; of one that has joined a fleet with the right
     /// to it.
     Free(Cycle, Option<Box<dyn Right>>),
-    /// Its right in the fleet was asked for, and comes soon.
+    /// The right in the fleet was asked for, and comes soon.
     Asking,
-    /// Its name leads to this directory now, which is the database from here on.
+    /// The database's name leads to this directory now, which is the database from here on.
     Redirected(Box<Database>),
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum CycleEnd {
     TimedOut {
         after: Duration,
     },
-    /// Its runner was killed, and so many processes of the command had to be ended.
+    /// The runner of the command was killed, and so many processes of the command had to be ended.
     RunnerLost {
         ended: usize,
     },
@@ -45,7 +45,7 @@ impl CycleEnd {
         }
     }
 
-    /// One word for metrics.
+    /// The reason of the end as one word, for metrics; "" where the cycle is complete.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Complete => "",

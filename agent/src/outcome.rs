@@ -39,7 +39,7 @@ impl CycleFailure {
 }
 
 impl Outcome {
-    /// Its word in metrics and in `/status`: one of [`Self::WORDS`].
+    /// The outcome's word in metrics and in `/status`: one of [`Self::WORDS`].
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Ran => "complete",

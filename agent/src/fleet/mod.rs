@@ -36,7 +36,7 @@ pub(crate) trait Rights: Send + Sync {
         dir: &OpenDirectory,
     ) -> Result<Option<Box<dyn Right>>, NotEntered>;
 
-    /// How it fares; `None`: no database has joined.
+    /// The agent's status in its fleet; `None`: no database has joined one.
     fn status(&self) -> Option<FleetStatus>;
 
     /// Ends the session, after the last cycle. Blocks, for as long as etcd does not answer.
@@ -139,7 +139,7 @@ pub(crate) enum FleetUpdate {
 /// How the agent fares in its fleet, for metrics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FleetStatus {
-    /// One of [`SESSIONS`].
+    /// The state of the session: one of [`SESSIONS`].
     pub(crate) session: &'static str,
     /// For how many seconds its work may go on without a renewal; negative when that is over.
     pub(crate) deadline: Option<f64>,

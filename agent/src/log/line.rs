@@ -108,9 +108,9 @@ impl Line {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Whose<'a> {
-    /// Its name in a shared stream.
+    /// The name of the database in a shared stream.
     pub(crate) name: Option<&'a str>,
-    /// Its directory; `None` for a line for everyone.
+    /// The directory of the database; `None` for a line for all databases.
     pub(crate) dir: Option<&'a str>,
 }
 

@@ -9,7 +9,7 @@ use beadlock_core::agent_process::AgentProcess;
 use beadlock_core::log_line::Event;
 use serde::Deserialize;
 
-/// So much of a log is read: its header, and its latest lines.
+/// How much of a log is read, in bytes: its header, and its latest lines.
 const HEAD: u64 = 4096;
 const TAIL: u64 = 1024 * 1024;
 

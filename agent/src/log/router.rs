@@ -50,7 +50,7 @@ pub(super) struct Router {
     settings: LogSettings,
     /// The files that had a line, by the number of the database; `None` is the shared one.
     files: BTreeMap<Option<usize>, LogOutput>,
-    /// Those that have lines of this agent.
+    /// The logs that have lines of this agent, each by the number of its database.
     introduced: BTreeSet<Option<usize>>,
     ground: LogMounts,
     /// Open files, the longest unused first.

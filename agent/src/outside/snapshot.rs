@@ -147,7 +147,7 @@ impl DatabaseSnapshot {
         self.last.as_ref()?.streak
     }
 
-    /// Its name in labels and in `/status`.
+    /// The database's name in labels and in `/status`: its directory.
     pub(super) fn dir(&self) -> String {
         self.dir.to_string_lossy().into_owned()
     }
@@ -173,7 +173,7 @@ pub(super) struct StatusPage {
 #[derive(Debug, Serialize)]
 struct StatusRow {
     dir: String,
-    /// One of eight words.
+    /// The database's state: one of eight words.
     state: &'static str,
     phase: &'static str,
     /// Since when it is in that state.

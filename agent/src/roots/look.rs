@@ -37,7 +37,7 @@ pub(crate) struct FoundDatabase {
 /// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct RootScan {
-    /// By path; each database once.
+    /// The databases that the scan found, by path, each once.
     pub(crate) found: Vec<Arc<FoundDatabase>>,
     pub(crate) problems: BTreeSet<ScanProblem>,
     /// The directories of databases that are not there any more.
@@ -142,7 +142,7 @@ fn look_at(
     Some(scan)
 }
 
-/// Those of before whose directories are not there any more. A file system that may not answer is not asked.
+/// The directories of earlier databases that are not there any more. A file system that may not answer is not asked.
 fn gone(scan: &RootScan, mounts: &Mounts, before: &[Arc<FoundDatabase>]) -> Vec<PathBuf> {
     let found: HashSet<&Path> = scan
         .found
@@ -189,7 +189,7 @@ fn each_once(
 struct ScanState<'a> {
     owners: Owners,
     mounts: Mounts,
-    /// By the path of the database.
+    /// The databases of the last scan, by their paths.
     before: &'a [Arc<FoundDatabase>],
     /// Roots, directories, and a `.beads` that could not be read.
     unread: BTreeSet<PathBuf>,

@@ -74,10 +74,10 @@ pub(crate) struct Scheduler {
     reload: Reload,
     search: RootSearch,
     unserved: UnservedDatabases,
-    /// By number.
+    /// The served databases, by number.
     databases: BTreeMap<usize, ServedDatabase>,
     next_number: usize,
-    /// Gone, and still watched.
+    /// The numbers of databases that have gone and are still watched.
     forgotten: Vec<usize>,
     timers: DelayQueue<usize>,
     /// The databases that are due for a check.

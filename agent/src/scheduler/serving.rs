@@ -27,7 +27,7 @@ use crate::state::{StateHistory, log_time};
 /// How many of those that go at once are named in the logs of those that stay.
 const GONE_SAID: usize = 10;
 
-/// So many new databases have their first cycles at once. Of more each has its place in the interval.
+/// How many new databases have their first cycles at once. Of more, each has its place in the interval.
 const AT_ONCE: usize = 64;
 
 /// So many places there are at most, unless more than so many would share one: to wake up, and to find everything

@@ -27,7 +27,7 @@ const TOGETHER: Duration = Duration::from_secs(1);
 /// A gate that is busy for less time is about to be let go.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// So many databases in trouble are named at the end of one look.
+/// How many databases in trouble are named at the end of one look.
 const NAMED: usize = 20;
 
 /// When the scheduler acts for the states next; `None`: there is nothing to do.

@@ -15,10 +15,10 @@ use crate::outside::DatabaseSnapshot;
 use crate::roots::RootSearch;
 use crate::state::DatabaseState;
 
-/// For so long a database that has gone is shown.
+/// How long a database that has gone is shown.
 const SHOWN: Duration = Duration::from_secs(60 * 60);
 
-/// By their paths.
+/// The databases that are not served, by their paths.
 #[derive(Debug, Default)]
 pub(super) struct UnservedDatabases {
     refused: BTreeMap<PathBuf, UnservedDatabase>,

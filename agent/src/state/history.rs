@@ -23,7 +23,7 @@ pub(crate) struct StateHistory {
     pub(crate) since_wall: StartedAt,
     /// When the log was last told.
     said: Instant,
-    /// What is known of the remote. In a box: most of 10,000 databases may have none.
+    /// The times of the remote; `None`: none is known. In a box: most of 10,000 databases may have none.
     remote: Option<Box<RemoteTimes>>,
     /// How many cycles failed, by their reason. `None`: none did.
     pub(crate) failures: Option<Arc<FailureCounts>>,

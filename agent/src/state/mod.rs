@@ -86,7 +86,7 @@ impl StateWord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DatabaseState {
     pub(crate) word: StateWord,
-    /// What there is to say besides, in a box to be small: most databases are fine.
+    /// The reason, the advice and more; `None`: nothing to say. In a box to be small: most databases are fine.
     pub(crate) details: Option<Box<StateDetails>>,
 }
 

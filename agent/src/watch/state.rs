@@ -67,7 +67,7 @@ pub(super) struct SharedWatchState {
 
 #[derive(Default)]
 pub(super) struct WatchState {
-    /// By number.
+    /// The watched databases, by number.
     pub(super) databases: BTreeMap<usize, WatchedDatabase>,
     pub(super) news: WatchUpdate,
     /// The shared log, the audit trail and the socket, which may lie in a database.

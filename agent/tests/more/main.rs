@@ -1,4 +1,4 @@
-//! What takes more shells, or readers of manual pages: `make test-more` runs these.
+//! Tests that need more shells, or readers of manual pages: `make test-more` runs these.
 
 #![forbid(unsafe_code)]
 

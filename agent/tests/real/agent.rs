@@ -1,4 +1,4 @@
-//! What only the agent's tests need: this agent in a scene, its one run, and its log without the times.
+//! Helpers of the agent's tests alone: this agent in a scene, its one run, and its log without the times.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

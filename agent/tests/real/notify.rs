@@ -39,7 +39,7 @@ impl Manager {
         String::from_utf8(buffer[..length].to_vec()).unwrap()
     }
 
-    /// That it ends; the line of a cycle's end comes a moment before that end, so there may be one running.
+    /// Waits for the message that the agent ends. A cycle may still run then: its line comes a moment before its end.
     #[track_caller]
     fn hear_stopping(&self) {
         let mut message = self.hear();
