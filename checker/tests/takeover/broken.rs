@@ -419,7 +419,7 @@ fn a_lock_that_stays_open_for_writing_is_broken_by_comparison() {
     drop(writer);
 }
 
-/// It is written all the time, with the same content: no lease, and no two looks alike.
+/// A process writes the lock all the time, with the same content: no lease, and no two looks alike.
 #[test]
 fn a_lock_that_is_written_all_the_time_stays() {
     let database = Database::new();
