@@ -111,7 +111,7 @@ pub struct DoctorArgs {
     pub fleet: bool,
 }
 
-/// What was typed that says for how long a file system may take to answer, and which files have to.
+/// The typed options that bound how long a file system may take to answer, and the files that have to answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reach<'a> {
     /// The options of the wait for a holder; `None`: the command looks, and waits for no holder.
@@ -201,7 +201,7 @@ impl Command {
         }
     }
 
-    /// What `--own-exit-code` says; `None` also for the commands that have no such option.
+    /// The value of `--own-exit-code`; `None` also for the commands that have no such option.
     pub fn own_exit_code(&self) -> Option<u8> {
         match self {
             Self::Hold(typed) => typed.claim.own_exit_code,

@@ -201,7 +201,7 @@ enum Missing {
 /// The environment of a process that hangs in a file system may be readable only when that answers.
 const UNDER_PATIENCE: Duration = Duration::from_secs(1);
 
-/// So much of an audit file is read that was added meanwhile.
+/// How much of the new part of an audit file is read, in bytes.
 const MOST_NEW: u64 = 1024 * 1024;
 
 /// The lock of a claim.

@@ -90,7 +90,7 @@ impl Candidates {
         self.mounts.on_the_way(&self.cwd.join(path)).is_none()
     }
 
-    /// What `hold` and its like may be about: databases, locks, names of locks, and paths.
+    /// The targets for `hold` and commands like it: databases, locks, names of locks, and paths.
     pub fn targets(&self, typed: &OsStr) -> Vec<CompletionCandidate> {
         if let Some((scheme, rest)) = Scheme::split(typed.as_bytes()) {
             return self.of_scheme(scheme, OsStr::from_bytes(rest));

@@ -14,7 +14,7 @@ use beadlock_console::end::End;
 use beadlock_console::{Common, talk::Talk};
 use beadlock_oncall::doctor::{GREEN, RED, YELLOW};
 
-/// One thing that was looked at.
+/// The result of one check of the fleet.
 struct Row {
     /// `None`: it holds, with limits.
     ok: Option<bool>,

@@ -1,4 +1,4 @@
-//! What the fleet of a database says of it, for commands that look.
+//! The answers of a database's fleet, for commands that look.
 
 use beadlock_base::escape::escaped;
 use beadlock_fleet::{Fleet, SeenClaim};

@@ -49,7 +49,7 @@ pub fn run(typed: &HelpArgs, environment: &Environment, common: &Common) -> End 
     )
 }
 
-/// What `--help` among these words prints; `error` is what the parser made of them.
+/// The text that `--help` among these words prints; `error` is the parser's answer to them.
 pub fn text(words: &[OsString], error: &clap::Error, environment: &Environment) -> String {
     let shown = tree(words)
         .try_get_matches_from(words)

@@ -56,7 +56,7 @@ impl Memory {
         self.run(&[&["hold", TARGET][..], options, &["--", "sh", "-c", script]].concat())
     }
 
-    /// The same, and returns once the command runs; it writes its PID into `pid` first.
+    /// Same as `hold`, but returns once the command runs. The command writes its PID into `pid` first.
     #[track_caller]
     pub fn holding(&self, options: &[&str], script: &str) -> Running {
         let _ = fs::write(self.scene.file("pid"), "");

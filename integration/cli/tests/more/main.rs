@@ -1,4 +1,4 @@
-//! What takes a browser, more shells, or readers of manual pages: `make test-more` runs these.
+//! Tests that need a browser, more shells, or readers of manual pages: `make test-more` runs these.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::too_many_lines, reason = "a table of cases is one piece")]

@@ -28,7 +28,7 @@ fn bash_completes_commands_targets_and_ids() {
     complete(&scene, &mut shell, show, &lines);
 }
 
-/// What the program answers to a shell; fish's form has one candidate a line.
+/// The program's answer to a shell; fish's form has one candidate a line.
 fn answer(scene: &Scene, words: &[&str]) -> Vec<String> {
     let mut command = scene.beadlock(&[&["--"], words].concat());
     command

@@ -479,7 +479,7 @@ fn a_release_that_waits_for_the_gate_says_so_and_hears_a_signal() {
     scene.run(&["check"]).expect(0, &[]);
 }
 
-/// They print text, for people or for shells.
+/// The commands that print text for people or shells have no JSON.
 #[test]
 fn what_has_no_json_says_so() {
     let scene = crate::a_scene();
@@ -512,7 +512,7 @@ fn an_unknown_command_is_a_mistake_of_the_command_line() {
     }
 }
 
-/// What could be answered all the same, in its usual form; else nothing.
+/// The data beside an error: the part that could be answered, in its usual form; else nothing.
 #[test]
 fn the_data_beside_an_error_is_what_could_be_answered() {
     let scene = crate::a_scene();

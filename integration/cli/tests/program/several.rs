@@ -19,7 +19,7 @@ const CONTRARY: [&str; 3] = ["lock:b.lock", "--and", "lock:a.lock"];
 /// Runs until `go` is there.
 const UNTIL_GO: &str = "echo $$ > pid; until test -e go; do sleep 0.01; done; echo ran > ran";
 
-/// Somebody alive has this lock.
+/// Writes a lock file of a live process: this one.
 fn occupy(scene: &Scene, name: &str) {
     let text = shell_lock_text("ann", i64::from(std::process::id()), &this_host());
     fs::write(scene.file(name), text).unwrap();

@@ -207,7 +207,7 @@ fn a_claim_that_is_lost_between_two_steps_is_not_green() {
     }
 }
 
-/// Each line that the refusal says to type, typed.
+/// Each line that the refusal says to type is typed.
 #[test]
 fn what_a_lost_claim_says_to_type_goes_on() {
     for (begin, end) in [
@@ -486,7 +486,7 @@ fn a_claim_for_a_shell_that_ends_soon_says_so() {
     assert_eq!(scene.read("err"), "");
 }
 
-/// Each is typed as the message says it.
+/// Each command line is typed as the message says it.
 #[test]
 fn what_was_meant_is_said_and_works_as_typed() {
     for (line, meant) in [

@@ -89,7 +89,7 @@ impl Tower {
         Running::apart(self.hold_command(options, script)).end()
     }
 
-    /// The same, and returns once the command runs; it writes its PID into `pid` first.
+    /// Same as `hold`, but returns once the command runs. The command writes its PID into `pid` first.
     #[track_caller]
     pub fn holding(&self, options: &[&str], script: &str) -> Running {
         let _ = fs::write(self.scene.file("pid"), "");

@@ -135,7 +135,7 @@ pub fn without_id(look: &Look, target: &Target) -> Error {
     )
 }
 
-/// What is there: `is held by ci (PID 77, on box) for 2m, id …`.
+/// The words for the lock that is there: `is held by ci (PID 77, on box) for 2m, id …`.
 fn is_there(look: &Look, target: &Target) -> String {
     let id = look
         .id

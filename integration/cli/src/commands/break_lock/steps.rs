@@ -45,7 +45,7 @@ use beadlock_oncall::ground::Ground;
 use beadlock_session::interactive_wait::InteractiveWait;
 use beadlock_supervise::signals::Signals;
 
-/// For how long the gate is waited for, and a lock that is being written.
+/// How long to wait for the gate, and for a lock that is being written.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often another look is taken when something came in between.
 const ROUNDS: usize = 5;

@@ -104,7 +104,7 @@ pub fn trail<'a>(
 enum LockPlace {
     /// Device and inode of its directory, and its name there.
     Known(u64, u64, OsString),
-    /// Its directory cannot be looked at.
+    /// The path of the lock file, where its directory cannot be looked at.
     Path(PathBuf),
 }
 

@@ -40,7 +40,7 @@ Exit codes:
   1  there is no git, --local is outside a repository, or the configuration cannot be written
   2  the command line is wrong";
 
-/// What makes git use the driver for the record files of a database at the top of a repository.
+/// The attribute that makes git use the driver for the record files of a database at the top of a repository.
 const ATTRIBUTE: &str = "/.beads/*.jsonl merge=beadlock";
 
 const NAME: &str = "merge.beadlock.name";

@@ -38,7 +38,7 @@ fn a_file_that_may_be_in_the_middle_of_being_written_is_waited_for() {
     assert_eq!(scene.names(), [".exclusive-lock"]);
 }
 
-/// Its lock has gone with it, and is not broken.
+/// The lock has gone with its database, and is not broken.
 #[test]
 #[expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! The same on file systems of their own: tmpfs, overlayfs, FUSE, full ones and ones that nobody may write.
+//! `beadlock doctor` on file systems of their own: tmpfs, overlayfs, FUSE, full ones and read-only ones.
 
 use beadlock_testkit::{Ended, Running, Scene, has_program, may_be_root, skip};
 use serde_json::Value;

@@ -109,7 +109,7 @@ impl Week {
         week
     }
 
-    /// In three files as the agent rotates them.
+    /// Writes the log in three files, as the agent rotates them.
     fn write(&self, dir: &Path) {
         let third = self.lines.len() / 3;
         let parts = [

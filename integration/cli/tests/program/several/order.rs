@@ -1,4 +1,4 @@
-//! In which order they are taken, and what that is good for.
+//! The order in which several locks are taken, and what that is good for.
 
 use beadlock_testkit::{Running, Scene, until};
 
@@ -25,7 +25,7 @@ fn they_are_taken_in_one_order_whatever_order_is_typed() {
     }
 }
 
-/// Each has one lock and waits for the other one's: `hold` in `hold`.
+/// Each process has one lock and waits for the lock of the other: `hold` in `hold`.
 #[test]
 fn nested_holds_in_opposite_orders_wait_for_each_other_until_one_gives_up() {
     let scene = crate::a_scene();
