@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_core::audit::{Audit, Author, Entry, Event};
+use beadlock_core::audit::{Audit, AuditEntry, Author, Event};
 use beadlock_core::database::Database;
 use beadlock_core::facts;
 use beadlock_core::{Place, Removed, Skip};
@@ -25,7 +25,7 @@ const LAST_LINES: Duration = Duration::from_secs(10);
 /// Takes the events of cycles; without a worker they go nowhere.
 #[derive(Debug, Default)]
 pub(crate) struct AuditTrail {
-    to: Option<SyncSender<(usize, Entry)>>,
+    to: Option<SyncSender<(usize, AuditEntry)>>,
 }
 
 /// Tells when the last line is written.
@@ -37,7 +37,7 @@ impl AuditTrail {
     pub(crate) fn open(path: &Path) -> io::Result<(Self, AuditWorker)> {
         let author = Author::new("beadlock-agent", env!("CARGO_PKG_VERSION"));
         let audit = Audit::open(path, author).map_err(io::Error::other)?;
-        let (to, entries) = mpsc::sync_channel::<(usize, Entry)>(IN_FLIGHT);
+        let (to, entries) = mpsc::sync_channel::<(usize, AuditEntry)>(IN_FLIGHT);
         let (ending, ended) = mpsc::channel();
         let work = move || {
             for (database, entry) in entries {
@@ -72,7 +72,7 @@ impl AuditTrail {
         number: usize,
         database: &Database,
         event: Event,
-        fill: impl FnOnce(Entry) -> Entry,
+        fill: impl FnOnce(AuditEntry) -> AuditEntry,
     ) {
         let Some(to) = &self.to else { return };
         let (name, path) = (
@@ -80,7 +80,7 @@ impl AuditTrail {
             Place::beads(database.dir.as_path()).path(),
         );
         // A cycle has one event at most, so a random request id names the cycle.
-        let entry = Entry::new(event, &facts::new_request_id(), &name, &path);
+        let entry = AuditEntry::new(event, &facts::new_request_id(), &name, &path);
         // It fails when the worker is gone, and with it the trail.
         let _ = to.send((number, fill(entry)));
     }

@@ -11,8 +11,8 @@ use beadlock_base::beside::Helpers;
 use beadlock_base::children::{OwnChild, starting};
 use beadlock_base::process::{self, Stat, environment_has};
 use beadlock_base::sys;
-use beadlock_supervise::ending::{Asks, Ending, Look, Members, end_all};
-use beadlock_supervise::runner::{Ended, Order};
+use beadlock_supervise::ending::{Asks, Ending, Members, TreeLook, end_all};
+use beadlock_supervise::runner::{Order, RunEnd};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr};
 use tokio::task::spawn_blocking;
@@ -28,21 +28,21 @@ const LONGEST_LINE: usize = 8192;
 const RUNNER_END: Duration = Duration::from_secs(1);
 
 /// The command to run in a cycle.
-pub(crate) struct CommandLine {
+pub(crate) struct CycleCommand {
     /// The program and its arguments.
     pub(crate) words: Vec<OsString>,
     /// A descriptor that it inherits under the same number: a pipe to read what is not for a command line.
     pub(crate) input: Option<OwnedFd>,
 }
 
-impl From<Vec<OsString>> for CommandLine {
+impl From<Vec<OsString>> for CycleCommand {
     fn from(words: Vec<OsString>) -> Self {
         Self { words, input: None }
     }
 }
 
 /// Where a command runs.
-pub(crate) struct Place<'a> {
+pub(crate) struct CommandPlace<'a> {
     /// The database's directory, by which the command knows it.
     pub(crate) dir: &'a Path,
     /// The directory above it, open: there the command begins.
@@ -75,13 +75,13 @@ impl Runner {
 /// the gate was let go.
 pub(crate) async fn run(
     helpers: Helpers,
-    Place {
+    CommandPlace {
         dir,
         above,
         gate,
         right,
-    }: Place<'_>,
-    command: CommandLine,
+    }: CommandPlace<'_>,
+    command: CycleCommand,
     timeout: Duration,
     on_line: impl FnMut(&str),
 ) -> (CycleEnd, Option<Runner>) {
@@ -95,7 +95,7 @@ pub(crate) async fn run(
         how,
         took: begun.elapsed(),
     };
-    let not_started = |error: std::io::Error| failed(Ended::NotStarted(error.to_string()));
+    let not_started = |error: std::io::Error| failed(RunEnd::NotStarted(error.to_string()));
     let (deadline, watch) = match right.map(|right| right.runner()).transpose() {
         Ok(of_right) => of_right.unzip(),
         Err(error) => return (not_started(error), None),
@@ -134,12 +134,12 @@ pub(crate) async fn run(
         // Its runner should have ended it by now, and may have been stopped.
         () = overdue => {
             end_session(&mut runner, dir).await;
-            return (failed(Ended::FleetLost), None);
+            return (failed(RunEnd::FleetLost), None);
         }
     };
     let end = match how {
-        Some(Ended::Exit(0)) => CycleEnd::Complete,
-        Some(Ended::TimedOut) => CycleEnd::TimedOut { after: timeout },
+        Some(RunEnd::Exit(0)) => CycleEnd::Complete,
+        Some(RunEnd::TimedOut) => CycleEnd::TimedOut { after: timeout },
         Some(how) => failed(how),
         None => {
             return (
@@ -161,10 +161,10 @@ pub(crate) async fn run(
 }
 
 /// The result that the runner reports; `None` when it ended without one.
-async fn result(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<Ended> {
+async fn result(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<RunEnd> {
     let mut lines = stream.lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        if let Some(ended) = Ended::parse(&line) {
+        if let Some(ended) = RunEnd::parse(&line) {
             return Some(ended);
         }
     }
@@ -205,7 +205,7 @@ struct Session {
 }
 
 impl Members for Session {
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> TreeLook {
         let has_cycle = |pid: i32| environment_has(pid, "BEADLOCK_CYCLE", self.dir.as_os_str());
         let begun = Stat::read(self.runner).map_or(u64::MAX, |stat| stat.start_ticks);
         let parent = |pid: &i32| Stat::read(*pid).map(|stat| stat.ppid);
@@ -220,7 +220,7 @@ impl Members for Session {
             is_left && (stat.session == self.runner || is_of_cycle(stat))
         });
         self.seen.extend(living.iter().map(|stat| stat.pid));
-        Look::of_scan(living)
+        TreeLook::of_scan(living)
     }
 }
 

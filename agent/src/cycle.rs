@@ -29,14 +29,14 @@ use tokio::time::Instant;
 
 pub(crate) use self::upkeep::RunningUpkeep;
 use crate::audit::AuditTrail;
-use crate::command::{self, CommandLine};
+use crate::command::{self, CycleCommand};
 use crate::config::{AgentSettings, CycleAction, Policy, RunMode};
 use crate::cycle_end::CycleEnd;
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::fleet::{NotEntered, Right, Rights};
-use crate::log::{self, Line, own};
-use crate::outcome::{CycleFailure, Outcome};
+use crate::log::{self, AgentLine, own};
+use crate::outcome::{CycleFailure, CycleOutcome};
 use crate::outside::Metrics;
 use crate::stamp;
 use crate::watch::DatabaseWatch;
@@ -115,7 +115,7 @@ pub(crate) struct Subject {
 /// The result of a check.
 pub(crate) enum CheckResult {
     /// The cycle has ended.
-    Ended(Outcome),
+    Ended(CycleOutcome),
     /// The database is free, its gate is taken, and there is work to do; of one that has joined a fleet with the right
     /// to it.
     Free(Cycle, Option<Box<dyn Right>>),
@@ -127,6 +127,10 @@ pub(crate) enum CheckResult {
 
 /// The first half of a cycle: takes the gate and checks. Where there is no work, that is all of it. Blocks, for ever in
 /// a file system that does not answer. `told` is what the log of the database knows already.
+#[expect(
+    clippy::too_many_lines,
+    reason = "the questions of a check, in their order"
+)]
 pub(crate) fn check(
     services: &CycleServices,
     subject: &Subject,
@@ -181,7 +185,9 @@ pub(crate) fn check(
     let (cycle, right) = match enter(services, subject, told, opened) {
         Ok(entered) => entered,
         Err(NotEntered::Asking) => return CheckResult::Asking,
-        Err(NotEntered::Skip(decision)) => return CheckResult::Ended(Outcome::Skipped(decision)),
+        Err(NotEntered::Skip(decision)) => {
+            return CheckResult::Ended(CycleOutcome::Skipped(decision));
+        }
     };
     if let Some(error) = cycle.no_gate() {
         if matches!(
@@ -203,10 +209,12 @@ pub(crate) fn check(
         services.watch.forget_lock_gone(number);
     }
     let (end, outcome) = match policy.action() {
-        CycleAction::None => (CycleEnd::Complete, Outcome::Ran),
+        CycleAction::None => (CycleEnd::Complete, CycleOutcome::Ran),
         CycleAction::Git if cycle.no_gate().is_none() => {
             match sync::plan(services, subject, told) {
-                SyncPlan::Rest(result) => (sync::end_of(&result), Outcome::Synced(result.report)),
+                SyncPlan::Rest(result) => {
+                    (sync::end_of(&result), CycleOutcome::Synced(result.report))
+                }
                 _ => return CheckResult::Free(cycle, right),
             }
         }
@@ -290,8 +298,8 @@ fn enter(
     Ok((cycle, right))
 }
 
-fn not_served(reason: &'static str, why: String) -> Outcome {
-    Outcome::NotServed(CycleFailure::new(reason, why))
+fn not_served(reason: &'static str, why: String) -> CycleOutcome {
+    CycleOutcome::NotServed(CycleFailure::new(reason, why))
 }
 
 /// Logs and counts a skipped cycle.
@@ -366,7 +374,7 @@ pub(crate) fn watch(
     }
 }
 
-fn begin(told: &mut LoggedState) -> Vec<Line> {
+fn begin(told: &mut LoggedState) -> Vec<AgentLine> {
     told.streak
         .resumed(Instant::now())
         .into_iter()
@@ -380,7 +388,7 @@ pub(crate) async fn run(
     subject: &Subject,
     told: &mut LoggedState,
     (cycle, right): (Cycle, Option<Box<dyn Right>>),
-) -> Outcome {
+) -> CycleOutcome {
     let number = subject.number;
     log::lines(number, begin(told));
     let begun = Instant::now();
@@ -414,11 +422,11 @@ pub(crate) async fn run(
         runner.end().await;
     }
     match (end, report) {
-        (CycleEnd::Complete, None) => Outcome::Ran,
+        (CycleEnd::Complete, None) => CycleOutcome::Ran,
         (CycleEnd::Complete | CycleEnd::Incomplete(_) | CycleEnd::Refused(_), Some(report)) => {
-            Outcome::Synced(report)
+            CycleOutcome::Synced(report)
         }
-        (end, _) => Outcome::Failed(CycleFailure::new(end.reason(), end.why())),
+        (end, _) => CycleOutcome::Failed(CycleFailure::new(end.reason(), end.why())),
     }
 }
 
@@ -452,14 +460,14 @@ impl CycleWork {
 async fn execute(
     services: &Arc<CycleServices>,
     subject: &Subject,
-    command: CommandLine,
+    command: CycleCommand,
     (cycle, right): (&Cycle, Option<&dyn Right>),
     on_line: impl FnMut(&str),
 ) -> CycleWork {
     let place = match place(subject, cycle, right) {
         Ok(place) => place,
         Err(why) => {
-            let how = runner::Ended::NotStarted(why);
+            let how = runner::RunEnd::NotStarted(why);
             return CycleWork::without_runner(CycleEnd::Failed {
                 how,
                 took: Duration::ZERO,
@@ -503,7 +511,7 @@ fn place<'a>(
     subject: &'a Subject,
     cycle: &Cycle,
     right: Option<&'a dyn Right>,
-) -> Result<command::Place<'a>, String> {
+) -> Result<command::CommandPlace<'a>, String> {
     let gate = cycle
         .gate()
         .map(Gate::share)
@@ -515,7 +523,7 @@ fn place<'a>(
     let above = above
         .try_clone_to_owned()
         .map_err(|error| system_words(&error))?;
-    Ok(command::Place {
+    Ok(command::CommandPlace {
         dir: &subject.database.dir,
         above,
         gate,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use beadlock_base::duration::shown;
 use beadlock_core::GateLoss;
 use beadlock_core::log_line::Event;
-use beadlock_supervise::runner::Ended;
+use beadlock_supervise::runner::RunEnd;
 use nix::sys::signal::Signal;
 
 /// How a command ended, in the log's words.
@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 pub(crate) enum CycleEnd {
     Complete,
     Failed {
-        how: Ended,
+        how: RunEnd,
         took: Duration,
     },
     /// The action ran, and could not do all of it: why.
@@ -37,7 +37,7 @@ impl CycleEnd {
             Self::Complete => Event::CycleComplete,
             Self::Incomplete(_) => Event::CycleIncomplete,
             Self::Failed {
-                how: Ended::TimedOut,
+                how: RunEnd::TimedOut,
                 ..
             }
             | Self::TimedOut { .. } => Event::CycleTimedOut,
@@ -53,28 +53,28 @@ impl CycleEnd {
             Self::Refused(_) => "refused",
             Self::TimedOut { .. }
             | Self::Failed {
-                how: Ended::TimedOut,
+                how: RunEnd::TimedOut,
                 ..
             } => "timed_out",
             Self::RunnerLost { .. } => "runner_lost",
             Self::Failed {
-                how: Ended::Exit(_),
+                how: RunEnd::Exit(_),
                 ..
             } => "exit_code",
             Self::Failed {
-                how: Ended::Signal(_),
+                how: RunEnd::Signal(_),
                 ..
             } => "killed",
             Self::Failed {
-                how: Ended::NotStarted(_),
+                how: RunEnd::NotStarted(_),
                 ..
             } => "not_started",
             Self::Failed {
-                how: Ended::GateLost(_),
+                how: RunEnd::GateLost(_),
                 ..
             } => "gate_lost",
             Self::Failed {
-                how: Ended::FleetLost,
+                how: RunEnd::FleetLost,
                 ..
             } => "fleet_lost",
         }
@@ -95,15 +95,15 @@ impl CycleEnd {
 }
 
 /// How a command ended that its runner tells of, after this time.
-fn why_failed(how: &Ended, took: Duration) -> String {
+fn why_failed(how: &RunEnd, took: Duration) -> String {
     match how {
-        Ended::Exit(code) => format!("exit code {code} after {}", shown(took)),
-        Ended::Signal(signal) => {
+        RunEnd::Exit(code) => format!("exit code {code} after {}", shown(took)),
+        RunEnd::Signal(signal) => {
             let name = Signal::try_from(*signal).map_or("", Signal::as_str);
             format!("killed by signal {signal} {name} after {}", shown(took))
         }
-        Ended::NotStarted(why) => format!("the command could not be started: {why}"),
-        Ended::GateLost(loss) => {
+        RunEnd::NotStarted(why) => format!("the command could not be started: {why}"),
+        RunEnd::GateLost(loss) => {
             let what = match loss {
                 GateLoss::Replaced => "replaced by another one",
                 GateLoss::Vanished => "removed or renamed",
@@ -115,12 +115,12 @@ fn why_failed(how: &Ended, took: Duration) -> String {
                 shown(took)
             )
         }
-        Ended::FleetLost => format!(
+        RunEnd::FleetLost => format!(
             "its right in the fleet was lost after {}, so all that its command had started was ended; look at what \
              it changed",
             shown(took)
         ),
-        Ended::TimedOut => format!("timed out {}", after_limit(took)),
+        RunEnd::TimedOut => format!("timed out {}", after_limit(took)),
     }
 }
 
@@ -136,7 +136,7 @@ impl Display for CycleEnd {
             Self::Complete => Ok(()),
             Self::TimedOut { after: limit }
             | Self::Failed {
-                how: Ended::TimedOut,
+                how: RunEnd::TimedOut,
                 took: limit,
             } => write!(f, " {}", after_limit(*limit)),
             _ => write!(f, ": {}", self.why()),
@@ -165,22 +165,22 @@ mod tests {
                 "no git",
             ),
             (
-                failed(Ended::Exit(3)),
+                failed(RunEnd::Exit(3)),
                 "Sync cycle failed: exit code 3 after 1.2s",
                 "exit code 3 after 1.2s",
             ),
             (
-                failed(Ended::Signal(9)),
+                failed(RunEnd::Signal(9)),
                 "Sync cycle failed: killed by signal 9 SIGKILL after 1.2s",
                 "killed by signal 9 SIGKILL after 1.2s",
             ),
             (
-                failed(Ended::NotStarted("no such file".to_owned())),
+                failed(RunEnd::NotStarted("no such file".to_owned())),
                 "Sync cycle failed: the command could not be started: no such file",
                 "the command could not be started: no such file",
             ),
             (
-                failed(Ended::GateLost(GateLoss::Replaced)),
+                failed(RunEnd::GateLost(GateLoss::Replaced)),
                 "Sync cycle failed: the database's directory was replaced by another one within 1.2s, as by `git \
                  switch`, mv or rm; claims no longer wait for this cycle, so it was ended; look at what its command \
                  changed; to switch between cycles: beadlock hold -- git switch BRANCH",
@@ -189,7 +189,7 @@ mod tests {
                  between cycles: beadlock hold -- git switch BRANCH",
             ),
             (
-                failed(Ended::GateLost(GateLoss::Vanished)),
+                failed(RunEnd::GateLost(GateLoss::Vanished)),
                 "Sync cycle failed: the database's directory was removed or renamed within 1.2s, as by `git switch`, \
                  mv or rm; claims no longer wait for this cycle, so it was ended; look at what its command changed; \
                  to switch between cycles: beadlock hold -- git switch BRANCH",
@@ -198,14 +198,14 @@ mod tests {
                  between cycles: beadlock hold -- git switch BRANCH",
             ),
             (
-                failed(Ended::FleetLost),
+                failed(RunEnd::FleetLost),
                 "Sync cycle failed: its right in the fleet was lost after 1.2s, so all that its command had started \
                  was ended; look at what it changed",
                 "its right in the fleet was lost after 1.2s, so all that its command had started was ended; look at \
                  what it changed",
             ),
             (
-                failed(Ended::TimedOut),
+                failed(RunEnd::TimedOut),
                 "Sync cycle timed out after 1.2s; command ended",
                 "timed out after 1.2s; command ended",
             ),

@@ -10,7 +10,7 @@ use beadlock_git::{SyncHistory, Upkeep};
 use beadlock_trust::DirStamp;
 use tokio::time::Instant;
 
-use crate::log::{Line, own};
+use crate::log::{AgentLine, own};
 use crate::watch::Marks;
 
 /// The first and the longest wait of a database whose lock went away during its cycle.
@@ -240,7 +240,7 @@ impl Streak {
         now: Instant,
         interval: Duration,
         zombie: impl FnOnce(&Record) -> Option<Zombie>,
-    ) -> Vec<Line> {
+    ) -> Vec<AgentLine> {
         let is_busy = decision.reason() == Reason::GateBusy;
         if std::mem::take(&mut self.releasing) && is_busy {
             return Vec::new();
@@ -324,7 +324,7 @@ impl Streak {
     }
 
     /// Ends the streak. Returns its line, where there was one.
-    pub(crate) fn resumed(&mut self, now: Instant) -> Option<Line> {
+    pub(crate) fn resumed(&mut self, now: Instant) -> Option<AgentLine> {
         self.releasing = false;
         let ended = self.running.take()?;
         Some(own::resumed(ended.skips, now.duration_since(ended.since)))

@@ -63,7 +63,7 @@ use crate::config::{AgentSettings, CommandLine, RunMode};
 use crate::diagnostics::Diagnostics;
 use crate::limits::{has_descriptors_for_the_loop, no_events};
 use crate::outside::{Door, Metrics, Questions};
-use crate::scheduler::{Scheduler, Signals};
+use crate::scheduler::{AgentSignals, Scheduler};
 
 /// `beadlock-agent` with its arguments, the program's name first. Returns when it is told to end (SIGTERM,
 /// SIGINT) or, with `--once`, when every database had its cycle.
@@ -170,7 +170,7 @@ fn serve(typed: CommandLine, settings: AgentSettings, helpers: Helpers) -> std::
     // Before the first line: its reader may send one.
     let signals = {
         let _context = runtime.enter();
-        Signals::new().map_err(no_events)?
+        AgentSignals::new().map_err(no_events)?
     };
     let metrics = Arc::new(Metrics::new());
     let (door, questions) = door(&settings, &metrics)?.unzip();

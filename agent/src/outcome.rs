@@ -7,7 +7,7 @@ use beadlock_git::{HindranceKind, SyncReport};
 
 /// How a cycle ended. The log has said it.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum CycleOutcome {
     /// The work ran, and had no sync to do: `--action none`, or a command that has exited with 0.
     Ran,
     /// A sync through git ran to its end.
@@ -38,7 +38,7 @@ impl CycleFailure {
     }
 }
 
-impl Outcome {
+impl CycleOutcome {
     /// The outcome's word in metrics and in `/status`: one of [`Self::WORDS`].
     pub(crate) fn as_str(&self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use allocation_counter::{AllocationInfo, measure};
 use beadlock_checker::{Reason, should_skip_database};
-use beadlock_core::dialect::beads::{Mark, Record};
+use beadlock_core::dialect::beads::{BeadlockKey, Record};
 
 /// What the second check allocates: the first reads what holds for the whole life of a process.
 fn of_a_check(dir: &Path, expected: Reason) -> AllocationInfo {
@@ -45,7 +45,7 @@ fn with_a_live_lock_only_what_it_says() {
         "holder, hostname, version, the box that they come in, and this host's name"
     );
 
-    let Mark {
+    let BeadlockKey {
         version,
         machine_id,
         boot_id,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-use beadlock_core::audit::{Audit, Author, Entry, Event};
+use beadlock_core::audit::{Audit, AuditEntry, Author, Event};
 use beadlock_testkit::skip;
 use nix::sys::stat::{Mode, umask};
 
@@ -16,8 +16,8 @@ fn author() -> Author {
     Author::new("test", "1")
 }
 
-fn entry(id: &str) -> Entry {
-    Entry::new(
+fn entry(id: &str) -> AuditEntry {
+    AuditEntry::new(
         Event::LockAcquired,
         id,
         "beads:.beads",

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use beadlock_base::escape::escaped;
-use beadlock_core::dialect::beads::{Mark, Record, Rejected, StartedAt};
+use beadlock_core::dialect::beads::{BeadlockKey, Record, Rejected, StartedAt};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -79,7 +79,7 @@ fn moment() -> StartedAt {
 
 #[test]
 fn what_is_written_is_the_same_byte_for_byte() {
-    let mark = Mark {
+    let mark = BeadlockKey {
         id: "00112233445566778899aabbccddeeff".to_owned(),
         version: Some("0.1.0".to_owned()),
         started_at: Some(moment()),
@@ -99,10 +99,10 @@ fn what_is_written_is_the_same_byte_for_byte() {
         version: "2.1.0".to_owned(),
         beadlock: Some(mark),
     };
-    let part = Mark {
+    let part = BeadlockKey {
         id: "x".to_owned(),
         boot_id: Some("y".to_owned()),
-        ..Mark::default()
+        ..BeadlockKey::default()
     };
     let known_in_part = Record {
         holder: "a \"b\" é".to_owned(),

@@ -16,7 +16,7 @@ use beadlock_claim::loss::{self, Loss};
 use beadlock_claim::observe::{Stopped, Unattended, WaitControl};
 use beadlock_claim::protocol::{Acceptance, directory, resolve};
 use beadlock_claim::{
-    asking::Asking,
+    asking::CancelCheck,
     draft::RecordDraft,
     nested,
     release::release,
@@ -125,7 +125,10 @@ impl Hold {
     /// [`Hold::claim`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
     /// nothing is claimed. Fails as [`Hold::claim`].
     pub fn claim_unless(self, mut is_over: impl FnMut() -> bool) -> Result<Option<Claim>, Error> {
-        match self.claim_in(&Environment::read(), &mut Asking::whether(&mut is_over)) {
+        match self.claim_in(
+            &Environment::read(),
+            &mut CancelCheck::whether(&mut is_over),
+        ) {
             Ok(claim) => Ok(Some(claim)),
             Err(Stopped::Signalled(_)) => Ok(None),
             Err(Stopped::Failed(error)) => Err(error),

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use beadlock_base::deadline::boottime;
 use beadlock_fleet::{
-    ClaimRequest, ClaimState, Config, Deadlines, FleetAgent, FleetClaim, HeldClaim, Mark, Standing,
+    ClaimState, Config, Deadlines, FleetAgent, FleetClaim, FleetClaimRequest, HeldClaim, Mark,
+    SessionStanding,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -26,7 +27,7 @@ pub fn heard(bell: impl AsFd, limit: Duration) -> bool {
 /// The work of a process under a session: for so long, or until it is ended. False: it was ended.
 pub fn work(
     length: Duration,
-    standing: impl Fn() -> Standing,
+    standing: impl Fn() -> SessionStanding,
     deadlines: impl Fn() -> Option<Deadlines>,
 ) -> bool {
     let end = boottime() + length;
@@ -38,8 +39,8 @@ pub fn work(
         // What the programs ask to end at `term` has until `kill`; this work needs all of it.
         let is_killed = deadlines().is_some_and(|deadlines| now >= deadlines.kill);
         match standing() {
-            Standing::Over(loss) if loss.kills_at_once() || is_killed => return false,
-            Standing::Broken(_) => return false,
+            SessionStanding::Over(loss) if loss.kills_at_once() || is_killed => return false,
+            SessionStanding::Broken(_) => return false,
             _ if is_killed => return false,
             _ => sleep(LOOK.min(end - now)),
         }
@@ -119,7 +120,7 @@ impl Drop for Agent {
 /// Begins a claim for `host`.
 #[track_caller]
 pub fn claim(host: &str, config: Config, mark: &Mark) -> FleetClaim {
-    let request = ClaimRequest {
+    let request = FleetClaimRequest {
         mark: mark.clone(),
         holder: format!("{host}-job"),
         id: format!("id-{host}"),

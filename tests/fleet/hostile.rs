@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use beadlock_fleet::{ClaimState, Fleet, FleetAgent, Kind, Refusal, T};
+use beadlock_fleet::{ClaimState, ErrorKind, Fleet, FleetAgent, PermitRefusal, T};
 use beadlock_testkit::{Etcd, until};
 
 use super::actors::{claim, until_state};
@@ -91,7 +91,7 @@ fn whatever_a_server_answers_is_an_error_in_words_within_seconds() {
         )))
         .unwrap_err();
         assert!(
-            matches!(error.kind(), Kind::Unreachable | Kind::Refused),
+            matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Refused),
             "{what}: {error}"
         );
         assert!(
@@ -117,7 +117,7 @@ fn hostile_values_stop_work_and_never_let_it_in() {
         .etcd
         .ctl(&["put", "/beads/v1/claims/acme:tracker", "\u{1b}[2J{"]);
     until("it is held", || {
-        matches!(agent.permit(&ground.mark), Err(Refusal::Held(_)))
+        matches!(agent.permit(&ground.mark), Err(PermitRefusal::Held(_)))
     });
     let refusal = agent.permit(&ground.mark).unwrap_err().to_string();
     assert!(

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use beadlock_fleet::{ClaimState, Config, Fleet, FleetAgent, Kind, Standing, T};
+use beadlock_fleet::{ClaimState, Config, ErrorKind, Fleet, FleetAgent, SessionStanding, T};
 use beadlock_testkit::{Etcd, PATIENCE, tool, until, wait_until};
 
 use super::actors::{Agent, claim, until_held, until_state};
@@ -34,7 +34,7 @@ fn as_user(etcd: &Etcd, password: &str) -> Config {
 }
 
 /// Waits until the claim has failed, and answers how.
-fn failure(config: Config, ground: &Ground) -> (Kind, String) {
+fn failure(config: Config, ground: &Ground) -> (ErrorKind, String) {
     let claim = claim("m2", config, &ground.mark);
     let state = until_state(&claim, "it fails", T, |state| {
         matches!(state, ClaimState::Failed(_))
@@ -56,13 +56,13 @@ fn a_password_is_asked_for_and_a_wrong_one_is_refused_with_where_to_look() {
     until_held(&held);
     held.end().unwrap();
     let (kind, words) = failure(as_user(&ground.etcd, "wrong"), &ground);
-    assert_eq!(kind, Kind::Refused, "{words}");
+    assert_eq!(kind, ErrorKind::Refused, "{words}");
     assert!(
         words.contains("password-file") && words.contains("with-user.toml"),
         "{words}"
     );
     let (kind, words) = failure(ground.config(), &ground);
-    assert_eq!(kind, Kind::Refused, "{words}");
+    assert_eq!(kind, ErrorKind::Refused, "{words}");
     assert!(words.contains("add user = "), "{words}");
     agent.until_next();
 }
@@ -90,10 +90,10 @@ fn another_prefix_than_the_users_is_refused() {
         let error = Fleet::open(&other).unwrap_err();
         told = error.to_string();
         assert!(
-            matches!(error.kind(), Kind::Refused | Kind::Unreachable),
+            matches!(error.kind(), ErrorKind::Refused | ErrorKind::Unreachable),
             "{told}"
         );
-        error.kind() == Kind::Refused
+        error.kind() == ErrorKind::Refused
     });
     assert!(told.contains("permission denied"), "{told}");
 }
@@ -114,7 +114,7 @@ fn a_token_that_the_server_has_forgotten_is_asked_for_anew() {
         held.deadlines()
             .is_some_and(|deadlines| deadlines.renewed > renewed)
     });
-    assert_eq!(held.standing(), Standing::Live);
+    assert_eq!(held.standing(), SessionStanding::Live);
     held.end().unwrap();
 }
 
@@ -152,7 +152,7 @@ fn web_tokens_are_renewed_and_one_that_is_over_ends_no_session() {
     until_held(&held);
     let renewed = held.deadlines().expect("a session").renewed;
     wait_until(3 * T, "it is renewed for longer than a token lives", || {
-        assert_eq!(held.standing(), Standing::Live);
+        assert_eq!(held.standing(), SessionStanding::Live);
         held.deadlines()
             .is_some_and(|deadlines| deadlines.renewed > renewed + T)
     });
@@ -178,9 +178,9 @@ fn a_role_that_is_revoked_ends_the_session_by_its_deadline_and_all_goes_on_when_
         .etcd
         .ctl(&[&root[..], &["user", "revoke-role", "bot", "beads"]].concat());
     wait_until(2 * T, "the claim is over", || {
-        matches!(held.standing(), Standing::Over(_))
+        matches!(held.standing(), SessionStanding::Over(_))
     });
-    let Standing::Over(loss) = held.standing() else {
+    let SessionStanding::Over(loss) = held.standing() else {
         unreachable!()
     };
     assert!(loss.to_string().contains("permission denied"), "{loss}");
@@ -213,11 +213,11 @@ fn tls_trusts_the_ca_of_the_configuration_and_no_other() {
     // The file is gone, and with it what it said: read it once.
     let untrusted = Fleet::open(&trusting(&other)).map(drop).unwrap_err();
     assert!(
-        matches!(untrusted.kind(), Kind::Io | Kind::Refused),
+        matches!(untrusted.kind(), ErrorKind::Io | ErrorKind::Refused),
         "{untrusted}"
     );
     let system = Fleet::open(&config_at(&etcd.url(PREFIX))).unwrap_err();
-    assert_eq!(system.kind(), Kind::Refused, "{system}");
+    assert_eq!(system.kind(), ErrorKind::Refused, "{system}");
     assert!(
         system.to_string().contains("is not trusted")
             && system.to_string().contains("ca in fleet.toml"),
@@ -225,7 +225,7 @@ fn tls_trusts_the_ca_of_the_configuration_and_no_other() {
     );
     let plain =
         Fleet::open(&config_at(&etcd.url(PREFIX).replace("etcds://", "etcd://"))).unwrap_err();
-    assert_eq!(plain.kind(), Kind::Unreachable, "{plain}");
+    assert_eq!(plain.kind(), ErrorKind::Unreachable, "{plain}");
     let ground = Ground::with(etcd, &config);
     let agent = Agent::start("m1", config.clone(), &ground.mark, &ground.witness, CYCLE);
     agent.until_next();

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use beadlock_base::deadline::boottime;
-use beadlock_fleet::{ClaimState, FleetAgent, Refusal, Standing, T};
+use beadlock_fleet::{ClaimState, FleetAgent, PermitRefusal, SessionStanding, T};
 use beadlock_testkit::{Etcd, Passing, Proxy, until, wait_until};
 
 use super::actors::{Agent, claim, hold, until_held, until_state};
@@ -66,9 +66,9 @@ fn a_holder_that_gets_no_answers_keeps_its_claim_in_etcd_only_for_as_long_as_it_
     until_held(&first);
     proxy.pass(Passing::NoAnswers);
     wait_until(2 * T, "its session is over", || {
-        matches!(first.standing(), Standing::Over(_))
+        matches!(first.standing(), SessionStanding::Over(_))
     });
-    let Standing::Over(loss) = first.standing() else {
+    let SessionStanding::Over(loss) = first.standing() else {
         unreachable!()
     };
     assert!(
@@ -130,7 +130,10 @@ fn the_answers_to_all_of_a_claims_transactions_may_be_lost() {
     let agent = FleetAgent::start(by_proxy, who("m1")).unwrap();
     until("it has a session", || agent.status().standing.is_some());
     proxy.pass(Passing::NoAnswers);
-    assert!(matches!(agent.permit(&ground.mark), Err(Refusal::Asking)));
+    assert!(matches!(
+        agent.permit(&ground.mark),
+        Err(PermitRefusal::Asking)
+    ));
     until("etcd has the right", || {
         ground
             .fleet()
@@ -189,7 +192,7 @@ fn the_next_node_is_asked_at_once_when_one_is_cut_off() {
                 .deadlines()
                 .is_some_and(|deadlines| deadlines.renewed > renewed + T / 2)
         });
-        assert_eq!(claim.standing(), Standing::Live);
+        assert_eq!(claim.standing(), SessionStanding::Live);
     }
     claim.end().unwrap();
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use beadlock_base::deadline::boottime;
-use beadlock_fleet::{ClaimState, Fleet, Kind, Loss, Standing, T};
+use beadlock_fleet::{ClaimState, ErrorKind, Fleet, SessionLoss, SessionStanding, T};
 use beadlock_testkit::{Etcd, until, wait_until};
 use nix::sys::signal::Signal;
 
@@ -38,7 +38,7 @@ fn a_claim_outlives_the_node_that_it_talks_to_whichever_that_is() {
     let renewed = claim.deadlines().expect("a session").renewed;
     // More than T: the lease would have lapsed.
     wait_until(2 * T, "it is renewed for longer than T", || {
-        assert_eq!(claim.standing(), Standing::Live);
+        assert_eq!(claim.standing(), SessionStanding::Live);
         claim
             .deadlines()
             .is_some_and(|deadlines| deadlines.renewed > renewed + T)
@@ -116,7 +116,7 @@ fn without_a_majority_everybody_stands_still_within_the_deadline_and_goes_on_aft
     let ClaimState::Connecting { why: Some(why), .. } = state else {
         unreachable!()
     };
-    assert_eq!(why.kind(), Kind::Unreachable, "{why}");
+    assert_eq!(why.kind(), ErrorKind::Unreachable, "{why}");
     wait_until(
         Duration::from_secs(60),
         "the majority is lost for 30 s",
@@ -147,7 +147,7 @@ fn all_nodes_restarted_with_their_data_lose_nothing() {
             .deadlines()
             .is_some_and(|deadlines| deadlines.renewed > renewed)
     });
-    assert_eq!(claim.standing(), Standing::Live);
+    assert_eq!(claim.standing(), SessionStanding::Live);
     assert_eq!(
         ground
             .fleet()
@@ -171,9 +171,9 @@ fn when_the_data_is_lost_all_work_ends_and_nobody_begins_until_a_new_fleet_is_15
     until_held(&first);
     ground.etcd.lose_data();
     wait_until(T, "the claim is lost", || {
-        matches!(first.standing(), Standing::Over(_))
+        matches!(first.standing(), SessionStanding::Over(_))
     });
-    let Standing::Over(loss) = first.standing() else {
+    let SessionStanding::Over(loss) = first.standing() else {
         unreachable!()
     };
     assert!(loss.kills_at_once(), "{loss}");
@@ -218,7 +218,7 @@ fn a_store_that_is_restored_behind_our_backs_ends_what_it_does_not_know() {
     ground.etcd.restore(&snapshot);
     let restored = boottime();
     wait_until(T, "the claim is lost", || {
-        matches!(claim.standing(), Standing::Over(_))
+        matches!(claim.standing(), SessionStanding::Over(_))
     });
     assert!(
         boottime() - restored < T / 2,
@@ -226,7 +226,7 @@ fn a_store_that_is_restored_behind_our_backs_ends_what_it_does_not_know() {
         boottime() - restored
     );
     assert!(
-        matches!(claim.standing(), Standing::Over(loss @ Loss::Gone { .. }) if loss.kills_at_once())
+        matches!(claim.standing(), SessionStanding::Over(loss @ SessionLoss::Gone { .. }) if loss.kills_at_once())
     );
     let _ = claim.end();
     goes_on(&agent);
@@ -243,7 +243,10 @@ fn a_lease_that_is_revoked_from_outside_ends_the_work_at_the_next_look() {
         .ctl(&["lease", "revoke", &held.session.to_string()]);
     let revoked = boottime();
     wait_until(T, "the claim is lost", || {
-        matches!(claim.standing(), Standing::Over(Loss::Gone { .. }))
+        matches!(
+            claim.standing(),
+            SessionStanding::Over(SessionLoss::Gone { .. })
+        )
     });
     assert!(
         boottime() - revoked < T / 2,
@@ -263,7 +266,7 @@ fn a_deleted_fleet_ends_all_work_at_once() {
     until_held(&claim);
     ground.etcd.ctl(&["del", "/beads/v1/fleet"]);
     until("the claim is lost", || {
-        claim.standing() == Standing::Over(Loss::FleetGone)
+        claim.standing() == SessionStanding::Over(SessionLoss::FleetGone)
     });
     claim.end().unwrap();
 }

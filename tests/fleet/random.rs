@@ -152,7 +152,7 @@ fn the_obvious_way_runs_cycles_beside_claims() {
             scope.spawn(move || {
                 while !over.load(Ordering::SeqCst) {
                     if fleet.claim_of(name).is_ok_and(|claim| claim.is_none()) {
-                        let standing = || beadlock_fleet::Standing::Live;
+                        let standing = || beadlock_fleet::SessionStanding::Live;
                         witness.see(&format!("a{number}"), None, || {
                             work(Duration::from_millis(20), standing, || None);
                         });

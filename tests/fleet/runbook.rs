@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use beadlock_base::deadline::boottime;
-use beadlock_fleet::{Fleet, Standing, T};
+use beadlock_fleet::{Fleet, SessionStanding, T};
 use beadlock_testkit::{Etcd, Running, Scene, until, wait_until};
 
 use super::actors::{Agent, claim, until_held};
@@ -39,7 +39,7 @@ fn a_snapshot_that_is_restored_by_the_runbook_lets_nobody_in_beside_old_work_and
         .fleet;
     let made = boottime();
     wait_until(T, "the claim is lost", || {
-        matches!(late.standing(), Standing::Over(_))
+        matches!(late.standing(), SessionStanding::Over(_))
     });
     let _ = late.end();
     wait_until(2 * T, "the agent stands still", || {

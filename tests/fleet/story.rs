@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use beadlock_fleet::{BrokenValue, Change, ClaimState, Evicted, Fleet, Kind, Refusal, Standing};
+use beadlock_fleet::{
+    BrokenValue, Change, ClaimState, ErrorKind, Evicted, Fleet, PermitRefusal, SessionStanding,
+};
 use beadlock_testkit::{Etcd, until};
 
 use super::actors::{Agent, claim, hold, until_held, until_state};
@@ -112,7 +114,7 @@ fn a_claim_waits_for_a_running_cycle_and_says_whose_it_is() {
         (1, false, "m1", std::process::id())
     );
     until("the agent knows of the claim", || {
-        matches!(agent.permit(&ground.mark), Err(Refusal::Held(_)))
+        matches!(agent.permit(&ground.mark), Err(PermitRefusal::Held(_)))
     });
     let refusal = agent.permit(&ground.mark).unwrap_err();
     assert_eq!(refusal.reason(), Some("fleet_held"));
@@ -150,9 +152,9 @@ fn a_broken_claim_is_told_by_whom_and_its_work_runs_on_until_it_ends_it() {
     let marked = ground.fleet().evict(held.session, &why()).unwrap();
     assert!(matches!(marked, Evicted::Marked(session) if session.who.host == "m1"));
     until("the holder is told", || {
-        matches!(claim.standing(), Standing::Broken(_))
+        matches!(claim.standing(), SessionStanding::Broken(_))
     });
-    let Standing::Broken(broken) = claim.standing() else {
+    let SessionStanding::Broken(broken) = claim.standing() else {
         unreachable!()
     };
     assert_eq!(broken.to_string(), "broken by ann on desk: it hangs");
@@ -257,14 +259,14 @@ fn a_name_that_nobody_joined_and_another_fleet_fail_for_good() {
         clone: "c".to_owned(),
     };
     let (kind, words) = failed(mark(&ground.mark.fleet, "acme/other"));
-    assert_eq!(kind, Kind::NoName);
+    assert_eq!(kind, ErrorKind::NoName);
     assert!(words.contains("beadlock fleet join acme/other"), "{words}");
     let (kind, words) = failed(mark("another", "acme/tracker"));
-    assert_eq!(kind, Kind::OtherFleet);
+    assert_eq!(kind, ErrorKind::OtherFleet);
     assert!(words.contains("fleet leave"), "{words}");
     ground.fleet().destroy().unwrap();
     let (kind, words) = failed(ground.mark.clone());
-    assert_eq!(kind, Kind::NoFleet);
+    assert_eq!(kind, ErrorKind::NoFleet);
     assert!(words.contains("beadlock fleet create"), "{words}");
 }
 

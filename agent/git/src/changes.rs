@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::{Held, index};
+use crate::{HeldBack, index};
 use beadlock_repository::names::is_record_name;
 use beadlock_repository::stamp::{FileStamp, is_of_this_machine};
 use beadlock_repository::{
@@ -98,7 +98,7 @@ impl DatabaseChanges {
     }
 
     /// The removed files, those that are left out and those that are `held` back, for the proof at the end.
-    pub(crate) fn seen(&self, held: &Held) -> CommitSeen {
+    pub(crate) fn seen(&self, held: &HeldBack) -> CommitSeen {
         CommitSeen {
             gone: self.gone.iter().cloned().collect(),
             left_out: self

@@ -14,7 +14,7 @@ use std::path::Path;
 use crate::changes::CommitSeen;
 use crate::signing::Unsigned;
 use crate::{
-    DatabaseChanges, Event, Held, IndexLock, Move, arriving, begin, held, index, move_branch,
+    DatabaseChanges, Event, HeldBack, IndexLock, Move, arriving, begin, held, index, move_branch,
     replay, versions,
 };
 use beadlock_repository::names::{LookedIndex, index_now};
@@ -54,7 +54,7 @@ pub(crate) fn commit(
     name_case::refuse(repository, &changes.gone)?;
     tell_left_out(repository, &changes);
     if changes.is_empty() {
-        return Ok(Committed::nothing(head, changes.seen(&Held::default())));
+        return Ok(Committed::nothing(head, changes.seen(&HeldBack::default())));
     }
     let turn = begin(repository)?;
     let now = repository.head_of(&head.branch)?;
@@ -63,7 +63,7 @@ pub(crate) fn commit(
         changes = DatabaseChanges::of(repository)?;
     }
     let head = now;
-    let held = Held::take_out(&turn, &head, &mut changes)?;
+    let held = HeldBack::take_out(&turn, &head, &mut changes)?;
     held.say(repository);
     let seen = changes.seen(&held);
     if changes.is_empty() {
@@ -142,7 +142,7 @@ fn as_committed(
     repository: &Repository,
     commit: &str,
     index: &Path,
-    held: &Held,
+    held: &HeldBack,
 ) -> Result<(), Stop> {
     let diff_index =
         repository
@@ -227,7 +227,7 @@ impl<'a> Draft<'a> {
         &self,
         changes: &DatabaseChanges,
         head: &BranchHead,
-        held: &Held,
+        held: &HeldBack,
     ) -> Result<Option<NewCommit>, Stop> {
         let Self {
             repository, before, ..

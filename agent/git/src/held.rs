@@ -24,7 +24,7 @@ use beadlock_core::facts;
 use beadlock_records::BlemishKind;
 
 pub(crate) use self::commits::{refuse_ahead, refuse_arriving, refuse_changed};
-use self::fault::{Fault, Loss};
+use self::fault::{Fault, RecordLoss};
 pub(crate) use self::records::RecordChange;
 use self::records::{Text, ids_in, read};
 use self::words::{held, hindrance, restore};
@@ -55,7 +55,7 @@ struct HeldFile {
 
 /// The changes of a database that are held back, and the files that are being written.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldBack {
     /// The files that are held back, as paths from the top of the working tree.
     paths: BTreeSet<Vec<u8>>,
     /// The commit of the place that the versions were compared with; `None` for the last commit itself.
@@ -91,7 +91,7 @@ fn place_of(repository: &Repository, head: &BranchHead) -> Result<String, Stop> 
     Ok(base.unwrap_or_else(|| head.commit.clone()))
 }
 
-impl Held {
+impl HeldBack {
     /// Takes the files that are held back or being written out of the changes.
     pub(crate) fn take_out(
         turn: &SyncTurn<'_>,
@@ -259,7 +259,7 @@ impl Judge<'_> {
             }
             self.judged.insert(change.path.clone(), here.clone());
             kept::edited(self.repository, &change.path, head, here)?;
-            let changed = versions::Changed {
+            let changed = versions::ChangedFile {
                 path: &change.path,
                 head,
                 commit: self.commit,
@@ -330,9 +330,9 @@ impl Judge<'_> {
 
     /// The losses, by the number of the change. A writer may be in the middle of a file that has lost records: it is
     /// committed only as two looks have seen it.
-    fn look_twice(&mut self, records: &mut [RecordChange]) -> BTreeMap<usize, Loss> {
+    fn look_twice(&mut self, records: &mut [RecordChange]) -> BTreeMap<usize, RecordLoss> {
         let file = |change: &RecordChange| self.repository.git.dir.join(as_path(&change.path));
-        let mut losses: BTreeMap<usize, Loss> = (0..records.len())
+        let mut losses: BTreeMap<usize, RecordLoss> = (0..records.len())
             .filter(|at| !self.is_taken(&records[*at].path))
             .map(|at| (at, records[at].loss()))
             .collect();
@@ -429,7 +429,7 @@ impl Judge<'_> {
 
     /// Everything is gone at once: of the files at the place none is here any more, but for those that have lost all
     /// their records.
-    fn all_gone(&self, place: &str, records: &[RecordChange]) -> Result<Option<Held>, Stop> {
+    fn all_gone(&self, place: &str, records: &[RecordChange]) -> Result<Option<HeldBack>, Stop> {
         let repository = self.repository;
         if self.changes.gone.is_empty() {
             return Ok(None);
@@ -497,7 +497,7 @@ impl Judge<'_> {
             "" => restore(repository, b""),
             _ => None,
         };
-        Ok(Some(Held {
+        Ok(Some(HeldBack {
             judged: BTreeMap::new(),
             paths: ids.into_keys().collect(),
             place: None,

@@ -102,7 +102,7 @@ pub use beadlock_repository::{
 use self::changes::DatabaseChanges;
 pub use self::clock::FetchPace;
 pub use self::crowd::{FetchCrowd, FetchTurn};
-use self::held::Held;
+use self::held::HeldBack;
 pub use self::history::{SyncHistory, SyncPlan, SyncResult, next_try};
 pub use self::hosts::HostLimits;
 use self::index::IndexLock;

@@ -50,10 +50,10 @@ pub(crate) enum Writers {
 }
 
 /// Device and inode: they tell which file it is, whatever its name.
-pub(crate) type Inode = (u64, u64);
+pub(crate) type InodeNumber = (u64, u64);
 
 /// The device and inode of an open file; `None` where the system does not tell.
-pub(crate) fn inode(file: &fs::File) -> Option<Inode> {
+pub(crate) fn inode(file: &fs::File) -> Option<InodeNumber> {
     let meta = file.metadata().ok()?;
     Some((meta.dev(), meta.ino()))
 }

@@ -5,7 +5,7 @@
 use beadlock_core::facts;
 
 use crate::join;
-use beadlock_repository::place::{NoPlace, Place, UpstreamSetting, find};
+use beadlock_repository::place::{NoPlace, PushPlace, UpstreamSetting, find};
 use beadlock_repository::upstream::both_sides;
 use beadlock_repository::{
     BranchHead, Distance, Git, GitSettings, Repository, Stop, Unpushed, Upstream,
@@ -16,7 +16,7 @@ pub(crate) struct Route {
     /// The upstream comes first, where there is one. Then the place at each URL of a push, unless it is the upstream.
     sources: Vec<Source>,
     /// Where `git push` would push, or why it would not.
-    pub(crate) place: Result<Place, NoPlace>,
+    pub(crate) place: Result<PushPlace, NoPlace>,
     /// Whether a push to the place moves the copy of the upstream, which is at another URL.
     misleads: bool,
 }

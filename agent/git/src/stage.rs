@@ -4,8 +4,8 @@
 //! The plan is written before the first file is exchanged. After a kill each file is wholly the old or wholly the new
 //! one, and nothing else is noted: what lies here and in the working tree tells how far the move has come. A file that
 //! is neither as it was nor as it was to be is somebody's writing, and is merged in ([`records`]).
-//! Where the branch has not moved, the files go back ([`Stage::take_back`]); where it has, the move stands
-//! ([`Stage::gather`]).
+//! Where the branch has not moved, the files go back ([`MoveStage::take_back`]); where it has, the move stands
+//! ([`MoveStage::gather`]).
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use beadlock_base::sys::{self, Flock};
 use serde::{Deserialize, Serialize};
 
-use crate::open_files::{self, Inode, Writers};
+use crate::open_files::{self, InodeNumber, Writers};
 use crate::{IndexLock, Move, index, neighbours, records, versions};
-use beadlock_repository::content::Content;
+use beadlock_repository::content::FileContent;
 use beadlock_repository::tree::{FileTree, Put};
 use beadlock_repository::{
     GitReason, Repository, Stop, SyncTurn, as_path, entries, is_database_name, turn,
@@ -57,9 +57,9 @@ pub(crate) struct Moving {
     pub(crate) path: Vec<u8>,
     /// The content in the working tree before the move, where the old commit has it. `None` where nothing was there, or
     /// something else.
-    pub(crate) old: Option<Content>,
+    pub(crate) old: Option<FileContent>,
     /// The content after the move; `None` for a file that goes.
-    pub(crate) new: Option<Content>,
+    pub(crate) new: Option<FileContent>,
     pub(crate) old_text: Source,
     pub(crate) new_text: Source,
     /// Whether it is a record file of a database: text that is written meanwhile can be merged in.
@@ -142,7 +142,7 @@ impl Aside {
 /// A move of the working tree, prepared or under way.
 #[derive(Debug)]
 #[must_use = "the files aside stay there"]
-pub(crate) struct Stage<'a> {
+pub(crate) struct MoveStage<'a> {
     repository: &'a Repository,
     /// The working tree.
     files: FileTree,
@@ -151,9 +151,9 @@ pub(crate) struct Stage<'a> {
     /// The commit at which the branch is when this has ended.
     ends_at: RefCell<String>,
     /// Files aside that nobody had open for writing when they were there already: nobody writes to them any more.
-    closed: RefCell<BTreeSet<Inode>>,
+    closed: RefCell<BTreeSet<InodeNumber>>,
     /// The texts that were read from files aside, and are merged in.
-    taken: RefCell<BTreeMap<Inode, Vec<u8>>>,
+    taken: RefCell<BTreeMap<InodeNumber, Vec<u8>>>,
     /// Files that a program was about to write anew when it was looked at last.
     unwritten: RefCell<BTreeSet<Vec<u8>>>,
 }
@@ -170,7 +170,7 @@ pub(crate) fn is_left(repository: &Repository) -> bool {
     fs::symlink_metadata(repository.git_dir.join(IN_GIT)).is_ok()
 }
 
-impl<'a> Stage<'a> {
+impl<'a> MoveStage<'a> {
     /// An empty stage, for the sync that has the turn.
     pub(crate) fn begin(repository: &'a Repository, way: &Move) -> Result<Self, Stop> {
         remove_all(&repository.git_dir.join(IN_GIT))?;
@@ -356,10 +356,10 @@ impl<'a> Stage<'a> {
                 // It is there already.
                 there if there == moving.new => return Ok(Stepped::Done),
                 // All files of a directory that goes are gone by now.
-                Some(Content::Other) if self.files.remove_dir(path) => {}
-                Some(Content::Other) => return Ok(Stepped::InTheWay),
+                Some(FileContent::Other) if self.files.remove_dir(path) => {}
+                Some(FileContent::Other) => return Ok(Stepped::InTheWay),
                 // Nobody is to see the file without what is in it now.
-                Some(there @ Content::File { .. })
+                Some(there @ FileContent::File { .. })
                     if moving.is_record_file
                         && (moving.old.as_ref() != Some(&there)
                             || self.latest(moving)?.is_some()) =>
@@ -723,7 +723,7 @@ impl<'a> Stage<'a> {
         if gone.is_none() || gone == here {
             return Ok(());
         }
-        if !moving.is_record_file || !matches!(here, Some(Content::File { .. })) {
+        if !moving.is_record_file || !matches!(here, Some(FileContent::File { .. })) {
             // What is in a commit is lost to nobody.
             return if gone == moving.old {
                 Ok(())
@@ -842,7 +842,7 @@ impl<'a> Stage<'a> {
         }
         let writers = open_files::writers(&file);
         let now = tree.read(path).map_err(failed)?.unwrap_or_default();
-        let is_known = |content: &Option<Content>| {
+        let is_known = |content: &Option<FileContent>| {
             content
                 .as_ref()
                 .is_some_and(|content| content.has_bytes(&now))
@@ -909,7 +909,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Whether somebody has a record file of this database open, and writes at its end. Asked before [`Stage::hold`]
+    /// Whether somebody has a record file of this database open, and writes at its end. Asked before [`MoveStage::hold`]
     /// opens it.
     pub(crate) fn is_appended_to(&self, moving: &Moving) -> bool {
         moving.is_record_file
@@ -986,7 +986,7 @@ pub(crate) fn bring_in(
         from: head.commit.clone(),
         to: head.commit.clone(),
     };
-    let mut stage = Stage::begin(repository, &way)?;
+    let mut stage = MoveStage::begin(repository, &way)?;
     let failed = |error| Stop::io("cannot write", &repository.git.dir.join(path), &error);
     let new = stage.new_of(path)?;
     new.write_new(path, &text).map_err(failed)?;
@@ -1044,7 +1044,7 @@ fn remove_all(dir: &Path) -> Result<(), Stop> {
 pub(crate) fn begin(repository: &Repository) -> Result<SyncTurn<'_>, Stop> {
     let turn = SyncTurn::take(repository)?;
     repository.check_quiet()?;
-    if let Some(stage) = Stage::left(repository)? {
+    if let Some(stage) = MoveStage::left(repository)? {
         recover(&turn, stage)?;
     }
     open_files::look(&turn)?;
@@ -1053,7 +1053,7 @@ pub(crate) fn begin(repository: &Repository) -> Result<SyncTurn<'_>, Stop> {
 
 /// Finishes the stage of a sync that was killed: where the last commit has a file as it was before the move, it goes
 /// back; else the move stands.
-fn recover(turn: &SyncTurn<'_>, stage: Stage<'_>) -> Result<(), Stop> {
+fn recover(turn: &SyncTurn<'_>, stage: MoveStage<'_>) -> Result<(), Stop> {
     let repository = turn.repository;
     let (git, way, head) = (&repository.git, stage.way(), repository.head()?);
     let _others = neighbours::enter(repository, &stage.paths())?;

@@ -5,7 +5,7 @@ use beadlock_base::secrets::masked;
 use crate::changes::CommitSeen;
 use crate::commit::Committed;
 use crate::route::{Fetched, Route, Tips};
-use crate::truth::{self, Claim};
+use crate::truth::{self, PlaceClaim};
 use crate::{
     Event, Pushed, begin, commit, exclude, kept, neighbours, open_files, pull, push, stage,
 };
@@ -235,7 +235,7 @@ fn prove(repository: &Repository, route: &Route, seen: &CommitSeen) -> Result<()
         if proved.contains(&commit) {
             continue;
         }
-        let claim = Claim {
+        let claim = PlaceClaim {
             commit: &commit,
             name: place.name(),
             remote: &place.remote,

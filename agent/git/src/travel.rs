@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::stage::{Moving, Source, Stage, Stepped};
+use crate::stage::{MoveStage, Moving, Source, Stepped};
 use crate::{IndexLock, kept, merge, neighbours, open_files, pull, records, versions};
-use beadlock_repository::content::Content;
+use beadlock_repository::content::FileContent;
 use beadlock_repository::entries::{self, Difference};
 use beadlock_repository::tree::FileTree;
 use beadlock_repository::{GitOutput, GitReason, Repository, Stop, SyncTurn, as_path};
@@ -53,7 +53,7 @@ pub(crate) fn travel(turn: &SyncTurn<'_>, way: &Move) -> Result<bool, Stop> {
     let _others = neighbours::enter(repository, &paths)?;
     let lock = IndexLock::take(turn)?;
     repository.check_at(&way.branch, &way.from)?;
-    let mut stage = Stage::begin(repository, way)?;
+    let mut stage = MoveStage::begin(repository, way)?;
     let prepared = prepare(repository, &lock, &mut stage, differences);
     let submodules = match prepared.and_then(|submodules| {
         try_branch(repository, way)?;
@@ -97,7 +97,7 @@ pub(crate) fn travel(turn: &SyncTurn<'_>, way: &Move) -> Result<bool, Stop> {
 fn prepare(
     repository: &Repository,
     lock: &IndexLock<'_>,
-    stage: &mut Stage<'_>,
+    stage: &mut MoveStage<'_>,
     differences: Vec<Difference>,
 ) -> Result<Vec<Vec<u8>>, Stop> {
     let way = stage.way();
@@ -206,7 +206,7 @@ fn next_index(
 fn check_out(
     repository: &Repository,
     index: &Path,
-    stage: &Stage<'_>,
+    stage: &MoveStage<'_>,
     differences: &[Difference],
 ) -> Result<(), Stop> {
     let coming = |difference: &&Difference| difference.new.is_some();
@@ -275,10 +275,10 @@ fn link_around(top: &Path, aside: &Path, dir: &Path, coming: &BTreeSet<&Path>) -
 
 /// A file's part of the plan. `there` is the content in its place.
 fn moving(
-    stage: &Stage<'_>,
+    stage: &MoveStage<'_>,
     way: &Move,
     difference: Difference,
-    there: Option<Content>,
+    there: Option<FileContent>,
     is_changed: bool,
 ) -> Result<Moving, Stop> {
     let path = as_path(&difference.path);
@@ -307,7 +307,7 @@ fn moving(
 /// Refuses where what is in the place of a record file and in no commit cannot be merged.
 fn refuse_unmergeable(
     repository: &Repository,
-    stage: &Stage<'_>,
+    stage: &MoveStage<'_>,
     moving: &Moving,
 ) -> Result<(), Stop> {
     let path = moving.path();
@@ -347,9 +347,9 @@ type Going = BTreeSet<Vec<u8>>;
 /// The path of a file that is in the way: in the place of a file of the move or of a directory above it, in no commit,
 /// and not to be merged. `None` where nothing is.
 fn is_in_the_way(
-    (repository, stage): (&Repository, &Stage<'_>),
+    (repository, stage): (&Repository, &MoveStage<'_>),
     moving: &Moving,
-    there: Option<&Content>,
+    there: Option<&FileContent>,
     is_changed: bool,
     going: &Going,
 ) -> Option<PathBuf> {
@@ -362,11 +362,11 @@ fn is_in_the_way(
     let is_hindered = match there {
         None => false,
         Some(there) if Some(there) == moving.new.as_ref() => false,
-        Some(Content::Other) if moving.new.is_some() => {
+        Some(FileContent::Other) if moving.new.is_some() => {
             repository.prefix.starts_with(path) || !goes_whole(&stage.files().path, path, going)
         }
         // What git ignores is meant to stay here: a merge of it would be pushed.
-        Some(Content::File { .. }) if moving.is_record_file => {
+        Some(FileContent::File { .. }) if moving.is_record_file => {
             moving.new.is_some()
                 && moving.old_text == Source::Nowhere
                 && is_ignored(repository, &moving.path)
@@ -392,7 +392,7 @@ fn blocked_above<'a>(files: &FileTree, path: &'a Path, going: &Going) -> Option<
         } else {
             files.look(above).ok().flatten()
         };
-        content.is_some_and(|content| content != Content::Other)
+        content.is_some_and(|content| content != FileContent::Other)
             && !going.contains(above.as_os_str().as_encoded_bytes())
     })
 }
@@ -437,7 +437,7 @@ fn in_order(mut files: Vec<Moving>) -> Vec<Moving> {
 }
 
 /// Gives each new file the owner and the rights of the old one.
-fn dress(repository: &Repository, stage: &Stage<'_>, files: &[Moving]) -> Result<(), Stop> {
+fn dress(repository: &Repository, stage: &MoveStage<'_>, files: &[Moving]) -> Result<(), Stop> {
     let replaced = files
         .iter()
         .filter(|moving| moving.new.is_some() && moving.old.is_some() || moving.is_record_file);
@@ -458,7 +458,7 @@ fn dress(repository: &Repository, stage: &Stage<'_>, files: &[Moving]) -> Result
 }
 
 /// Exchanges all files. Returns true where what somebody has written meanwhile was merged in.
-fn step_all(stage: &Stage<'_>) -> Result<bool, Stop> {
+fn step_all(stage: &MoveStage<'_>) -> Result<bool, Stop> {
     let mut is_merged = false;
     for moving in stage.moving() {
         let is_appended_to = stage.is_appended_to(moving);
@@ -488,7 +488,7 @@ fn refresh(repository: &Repository) -> Result<(), Stop> {
 }
 
 /// Removes directories that are empty now.
-fn remove_empty(stage: &Stage<'_>) {
+fn remove_empty(stage: &MoveStage<'_>) {
     for moving in stage.moving() {
         stage.remove_empty_above(moving.path());
     }

@@ -35,7 +35,7 @@ use beadlock_repository::{
 };
 
 /// The claim of a cycle: this commit of the place has the files of the database.
-pub(crate) struct Claim<'a> {
+pub(crate) struct PlaceClaim<'a> {
     /// The commit that the remote has told to be there.
     pub(crate) commit: &'a str,
     /// The name of the place in lines: `origin/main`.
@@ -47,7 +47,7 @@ pub(crate) struct Claim<'a> {
 }
 
 /// Proves that the files of the database are at the place; the [`Stop`] says which is not, and why.
-pub(crate) fn prove(repository: &Repository, claim: &Claim<'_>) -> Result<(), Stop> {
+pub(crate) fn prove(repository: &Repository, claim: &PlaceClaim<'_>) -> Result<(), Stop> {
     let mut index = TruthIndex::open(repository);
     let compared = index.compare(claim.commit)?;
     let files = DatabaseFiles::of(repository);
@@ -74,7 +74,7 @@ fn begun(repository: &Repository) -> Duration {
 
 struct Proof<'a> {
     repository: &'a Repository,
-    claim: &'a Claim<'a>,
+    claim: &'a PlaceClaim<'a>,
     compared: &'a Comparison,
     files: &'a DatabaseFiles,
     begun: Duration,

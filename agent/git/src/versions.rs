@@ -72,7 +72,7 @@ struct Restored {
 }
 
 /// A changed record file.
-pub(crate) struct Changed<'a> {
+pub(crate) struct ChangedFile<'a> {
     /// The path from the top of the working tree.
     pub(crate) path: &'a [u8],
     /// The text of the file in HEAD.
@@ -108,9 +108,9 @@ pub(crate) fn note(repository: &Repository, commit: &str) {
 }
 
 /// Merges in the records that the writer of this file did not know of.
-pub(crate) fn look(turn: &SyncTurn<'_>, changed: Changed<'_>) -> Result<Looked, Stop> {
+pub(crate) fn look(turn: &SyncTurn<'_>, changed: ChangedFile<'_>) -> Result<Looked, Stop> {
     let repository = turn.repository;
-    let Changed {
+    let ChangedFile {
         path,
         head,
         commit,
@@ -173,7 +173,7 @@ enum Judged {
 /// Judges a file: the latest version that has everything, the file's own, and the records that were kept in the last
 /// minutes.
 fn judge<'a>(
-    known: &Known,
+    known: &KnownText,
     (latest, here): (&[u8], &[u8]),
     mut restored: impl Iterator<Item = &'a Restored>,
 ) -> Result<Judged, Stop> {
@@ -208,7 +208,7 @@ fn judge<'a>(
 }
 
 /// The version that the writer of a text had read, and what the writer has made of it.
-pub(crate) struct Known {
+pub(crate) struct KnownText {
     /// The version that it had read.
     pub(crate) base: Vec<u8>,
     /// The text that it has made of that version; also of its earlier text, which was merged without its knowledge.
@@ -226,7 +226,7 @@ pub(crate) fn known(
     path: &[u8],
     versions: &[&[u8]],
     text: &[u8],
-) -> Result<Known, Stop> {
+) -> Result<KnownText, Stop> {
     let noted = || noted(repository, path);
     let blobs = |ids: &[&str]| records::blobs(&repository.git, ids);
     known_among(noted, blobs, versions, text)
@@ -238,12 +238,12 @@ fn known_among(
     blobs: impl FnOnce(&[&str]) -> Result<Vec<Vec<u8>>, Stop>,
     versions: &[&[u8]],
     text: &[u8],
-) -> Result<Known, Stop> {
+) -> Result<KnownText, Stop> {
     let now = RecordFile::read(text);
     let first = versions.first().copied().unwrap_or_default();
     let named = records::nearer(versions, text);
     let is_first = named == first;
-    let known = |base: &[u8], is_first: bool, distance: Distance| Known {
+    let known = |base: &[u8], is_first: bool, distance: Distance| KnownText {
         base: base.to_vec(),
         text: text.to_vec(),
         is_first,
@@ -268,7 +268,7 @@ fn known_among(
     let [base, merged] = texts.as_slice() else {
         return Ok(known(&noted.text, false, distance));
     };
-    Ok(Known {
+    Ok(KnownText {
         base: base.clone(),
         text: records::merge(&noted.text, text, merged)?.bytes,
         is_first: false,

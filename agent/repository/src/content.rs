@@ -6,9 +6,9 @@ use std::io::{self, Read};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The content of a file or link. Two equal ones have the same bytes, but for [`Content::Other`].
+/// The content of a file or link. Two equal ones have the same bytes, but for [`FileContent::Other`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Content {
+pub enum FileContent {
     /// A regular file.
     File {
         /// SHA-256 of the bytes, in hexadecimal digits.
@@ -22,7 +22,7 @@ pub enum Content {
     Other,
 }
 
-impl Content {
+impl FileContent {
     /// Reads an open regular file to its end, and returns its content.
     pub(crate) fn of_file(file: &mut impl Read, is_executable: bool) -> io::Result<Self> {
         let mut hasher = Sha256::new();

@@ -15,7 +15,7 @@ mod words;
 
 /// Where a branch is pushed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct PushPlace {
     /// The argument for `git push`: a remote, or the URL that stands in its place in the settings.
     pub remote: String,
     /// The URLs of a push, as git rewrites them. At least one.
@@ -158,7 +158,7 @@ pub fn find(
     settings: &GitSettings,
     branch: &str,
     is_dir: &dyn Fn(&str) -> bool,
-) -> Result<Place, NoPlace> {
+) -> Result<PushPlace, NoPlace> {
     let look = Look {
         settings,
         branch,
@@ -213,7 +213,7 @@ pub fn find(
     let (to, how) = destination?;
     let urls: Vec<_> = urls.into_iter().map(|url| url.url).collect();
     let is_fetched = fetch_url(settings, &remote).as_ref() == urls.first();
-    Ok(Place {
+    Ok(PushPlace {
         tracking: tracked(settings, &remote, &to).filter(|_| is_fetched && urls.len() == 1),
         remote,
         urls,

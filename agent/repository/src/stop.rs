@@ -23,7 +23,7 @@ pub struct Neighbour {
 /// Why a sync ends early: for the log as a line, for the state of the database as a hindrance.
 #[derive(Debug, PartialEq)]
 pub struct Stop {
-    ending: Ending,
+    ending: StopKind,
     line: String,
     /// The event of the line; `None`: the line says why the cycle ends.
     event: Option<Event>,
@@ -45,7 +45,7 @@ struct FailedCall {
 
 /// How the agent takes the end of a sync.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Ending {
+enum StopKind {
     /// There is nothing more to do. The line is logged once.
     Notice,
     /// The remote does not answer, or refuses: to be tried again later.
@@ -59,7 +59,7 @@ enum Ending {
 }
 
 impl Stop {
-    fn new(ending: Ending, kind: HindranceKind, reason: GitReason, why: String) -> Self {
+    fn new(ending: StopKind, kind: HindranceKind, reason: GitReason, why: String) -> Self {
         let hindrance = Hindrance {
             kind,
             reason,
@@ -83,7 +83,7 @@ impl Stop {
 
     /// The sync must not go on.
     pub fn refused(kind: HindranceKind, reason: GitReason, why: String) -> Self {
-        Self::new(Ending::Refused, kind, reason, why)
+        Self::new(StopKind::Refused, kind, reason, why)
     }
 
     /// There is nothing more to do: the line of `event` says why.
@@ -92,7 +92,7 @@ impl Stop {
         Self {
             line: event.line(&why).text,
             event: Some(event),
-            ..Self::new(Ending::Notice, kind, reason, why)
+            ..Self::new(StopKind::Notice, kind, reason, why)
         }
     }
 
@@ -112,13 +112,18 @@ impl Stop {
         Self {
             line: event.line(said).text,
             event: Some(event),
-            ..Self::new(Ending::Unreachable, kind, reason, why)
+            ..Self::new(StopKind::Unreachable, kind, reason, why)
         }
     }
 
     /// Somebody else has moved the branch meanwhile.
     pub fn moved(why: String) -> Self {
-        Self::new(Ending::Moved, HindranceKind::Failed, GitReason::Raced, why)
+        Self::new(
+            StopKind::Moved,
+            HindranceKind::Failed,
+            GitReason::Raced,
+            why,
+        )
     }
 
     /// A system call on this path has failed; `what` could not be done.
@@ -186,19 +191,19 @@ impl Stop {
     /// change from the commit.
     pub fn unseen(self) -> Self {
         Self {
-            ending: Ending::Unseen,
+            ending: StopKind::Unseen,
             ..self
         }
     }
 
     /// The sync is to be tried again with a look at the contents ([`Stop::unseen`]).
     pub fn is_unseen(&self) -> bool {
-        self.ending == Ending::Unseen
+        self.ending == StopKind::Unseen
     }
 
     /// Somebody else has moved the branch ([`Stop::moved`]).
     pub fn is_moved(&self) -> bool {
-        self.ending == Ending::Moved
+        self.ending == StopKind::Moved
     }
 
     /// There is no repository around the database.
@@ -213,9 +218,9 @@ impl Stop {
             text: self.line.clone(),
         };
         say(&match self.ending {
-            Ending::Notice | Ending::Unseen => SyncMessage::Notice(about),
-            Ending::Unreachable => SyncMessage::Unreachable(about),
-            Ending::Refused | Ending::Moved => SyncMessage::Refused(self.line),
+            StopKind::Notice | StopKind::Unseen => SyncMessage::Notice(about),
+            StopKind::Unreachable => SyncMessage::Unreachable(about),
+            StopKind::Refused | StopKind::Moved => SyncMessage::Refused(self.line),
         });
         self.hindrance
     }

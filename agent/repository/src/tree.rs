@@ -18,7 +18,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::content::Content;
+use crate::content::FileContent;
 
 /// A directory, and the files below it by their paths from there.
 #[derive(Debug, Clone)]
@@ -91,7 +91,7 @@ impl FileTree {
     }
 
     /// The content of the file or link at a path; `None` where nothing is there.
-    pub fn look(&self, path: &Path) -> io::Result<Option<Content>> {
+    pub fn look(&self, path: &Path) -> io::Result<Option<FileContent>> {
         let Some((dir, name)) = self.dir_of(path)? else {
             return Ok(None);
         };
@@ -362,7 +362,7 @@ fn mount(dir: BorrowedFd<'_>) -> io::Result<u64> {
     }
 }
 
-fn content_at(dir: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<Content>> {
+fn content_at(dir: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<FileContent>> {
     let stat = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
         Err(errno) if is_absent(errno) => return Ok(None),
@@ -370,14 +370,14 @@ fn content_at(dir: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<Content>> 
     };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => match open_file(dir, name, OFlags::RDONLY)? {
-            Some(mut file) => Content::of_file(&mut file, stat.st_mode & 0o100 != 0).map(Some),
+            Some(mut file) => FileContent::of_file(&mut file, stat.st_mode & 0o100 != 0).map(Some),
             None => Ok(None),
         },
         FileType::Symlink => {
             let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
-            Ok(Some(Content::Link(target.into_bytes())))
+            Ok(Some(FileContent::Link(target.into_bytes())))
         }
-        _ => Ok(Some(Content::Other)),
+        _ => Ok(Some(FileContent::Other)),
     }
 }
 

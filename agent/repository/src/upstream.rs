@@ -7,7 +7,7 @@ use beadlock_base::secrets::masked;
 
 use crate::HindranceKind::{NotPushing, Unreachable};
 use crate::host::HostRefusal;
-use crate::place::{Place, UpstreamSetting};
+use crate::place::{PushPlace, UpstreamSetting};
 use crate::{
     Asking, BranchHead, Event, Git, GitOutput, GitReason, GitSettings, KnownUpstream, Network,
     Part, Repository, Stop, SyncMessage, Unpushed, escaped, say, steady, to_type,
@@ -94,7 +94,7 @@ impl Upstream {
     }
 
     /// The place at one of the URLs of a push.
-    pub fn pushed_to(settings: &GitSettings, place: &Place, url: &str) -> Self {
+    pub fn pushed_to(settings: &GitSettings, place: &PushPlace, url: &str) -> Self {
         let (remote, branch) = (&place.remote, &place.branch);
         let elsewhere = match place.tracking {
             Some(_) => None,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
-use beadlock_core::database::Environment;
+use beadlock_core::database::DatabaseVariables;
 use clap::builder::{BoolishValueParser, Resettable};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser};
@@ -84,7 +84,7 @@ pub(crate) struct CommandLine {
     given: ArgMatches,
     /// The audit file of beadlock's tools, used when the agent's own is not named anywhere.
     pub(super) audit_of_all: Option<PathBuf>,
-    pub(crate) environment: Environment,
+    pub(crate) environment: DatabaseVariables,
     /// Where the fleet is.
     pub(crate) fleet: FleetVariables,
 }
@@ -114,9 +114,9 @@ impl CommandLine {
             .map_err(|error| wrong(error.to_string()))?
             .map_err(wrong)?;
         typed.audit_of_all = None;
-        typed.environment = Environment {
+        typed.environment = DatabaseVariables {
             cwd: cwd.to_owned(),
-            ..Environment::default()
+            ..DatabaseVariables::default()
         };
         Ok(typed)
     }
@@ -188,7 +188,7 @@ fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::E
     if let Err(message) = choose_action(&mut matches, &cli.policy) {
         return Ok(Err(message));
     }
-    let environment = Environment {
+    let environment = DatabaseVariables {
         target: std::env::var_os("BEADLOCK_TARGET"),
         beads_dir: std::env::var_os("BEADS_DIR"),
         cwd: std::env::current_dir().unwrap_or_default(),

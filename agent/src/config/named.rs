@@ -10,7 +10,7 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 
 use beadlock_base::mounts::Mounts;
-use beadlock_core::database::{Database, Directories, Environment, Suggest};
+use beadlock_core::database::{Database, DatabaseVariables, Directories, Suggest};
 use beadlock_core::redirect;
 use beadlock_trust::{Owners, Refusal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -184,7 +184,7 @@ impl DatabaseName<'_> {
     /// Looks the name up, in a call that may hang.
     fn look_up(
         &self,
-        environment: &Environment,
+        environment: &DatabaseVariables,
         (owners, directories): (Owners, Directories),
     ) -> Box<dyn FnOnce() -> LookUpAnswer + Send> {
         let (environment, dir) = (environment.clone(), self.dir.map(Path::to_path_buf));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use beadlock_base::escape::{escaped, escaped_path};
-use beadlock_base::regular::{self, Links, Unread};
+use beadlock_base::regular::{self, Links, NotRead};
 use beadlock_core::database::{NoDatabase, Program};
 
 /// No configuration is longer, in bytes.
@@ -61,7 +61,7 @@ impl ConfigPage {
         let name = escaped_path(path);
         let read = regular::read(&cwd.join(path), Links::Followed, LARGEST);
         let bytes = read.map_err(|why| match why {
-            Unread::TooLarge(_) => {
+            NotRead::TooLarge(_) => {
                 ConfigFailure::new(2, format!("{name} is longer than 1 MiB; name a TOML file"))
             }
             why => ConfigFailure::new(1, format!("cannot read {name}: {why}; name a TOML file")),

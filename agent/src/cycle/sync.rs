@@ -18,7 +18,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::{CycleServices, CycleWork, Subject, execute, timeout_of};
-use crate::command::CommandLine;
+use crate::command::CycleCommand;
 use crate::cycle_end::CycleEnd;
 use crate::database::LoggedState;
 use crate::fleet::Right;
@@ -180,12 +180,12 @@ pub(super) async fn sync(
 }
 
 /// The process of a sync, and the pipe out of which it reads its request.
-fn command_of(request: &SyncRequest) -> io::Result<CommandLine> {
+fn command_of(request: &SyncRequest) -> io::Result<CycleCommand> {
     let (reader, mut writer) = io::pipe()?;
     let text = request.text();
     // More than the pipe holds waits for the reader. It fails once nobody can read any more.
     spawn_blocking(move || writer.write_all(&text));
-    Ok(CommandLine {
+    Ok(CycleCommand {
         words: request.command(reader.as_fd()),
         input: Some(reader.into()),
     })

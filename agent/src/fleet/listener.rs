@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::FleetUpdate;
-use super::rights::Running;
+use super::rights::RunningCycles;
 
 /// A runner that has not killed its work so long after the deadline may have been stopped.
 const OVERDUE: Duration = Duration::from_millis(200);
@@ -22,7 +22,7 @@ const OVERDUE: Duration = Duration::from_millis(200);
 pub(super) fn start(
     agent: FleetAgent,
     url: String,
-    running: Arc<Running>,
+    running: Arc<RunningCycles>,
     updates: UnboundedSender<FleetUpdate>,
 ) -> io::Result<()> {
     let timer = BootTimer::new()?;
@@ -41,7 +41,7 @@ pub(super) fn start(
 fn hear(
     agent: &FleetAgent,
     url: &str,
-    running: &Running,
+    running: &RunningCycles,
     updates: &UnboundedSender<FleetUpdate>,
 ) -> bool {
     let changes = agent.hear();
@@ -60,7 +60,7 @@ fn hear(
 }
 
 /// Until something has happened, or running work is overdue.
-fn wait(agent: &FleetAgent, timer: &BootTimer, running: &Running) {
+fn wait(agent: &FleetAgent, timer: &BootTimer, running: &RunningCycles) {
     let mut fds = vec![PollFd::new(agent.bell(), PollFlags::POLLIN)];
     if let Some(next) = running.look_for_overdue(OVERDUE)
         && timer.fire_at(next).is_ok()

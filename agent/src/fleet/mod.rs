@@ -86,7 +86,7 @@ pub(crate) fn begin(
 ) -> (Option<Box<dyn Rights>>, FleetUpdates) {
     let (updates, heard) = unbounded_channel();
     #[cfg(feature = "fleet")]
-    let rights: Option<Box<dyn Rights>> = Some(Box::new(rights::Fleet::new(
+    let rights: Option<Box<dyn Rights>> = Some(Box::new(rights::FleetRights::new(
         variables,
         is_one_look,
         updates,

@@ -13,7 +13,8 @@ use beadlock_base::{deadline::boottime, error::system_words, opened::OpenDirecto
 use beadlock_core::Skip;
 use beadlock_core::decision::{FleetDoubt, NotChecked};
 use beadlock_fleet::{
-    Config, Deadlines, FleetAgent, Mark, Name, Permit, Places, Refusal, Standing, Who, mark,
+    Config, Deadlines, FleetAgent, Mark, Name, Permit, PermitRefusal, Places, SessionStanding, Who,
+    mark,
 };
 use beadlock_supervise::runner::{GRACE, RunnerDeadline};
 use tokio::sync::Notify;
@@ -33,18 +34,18 @@ const ONE_LOOK: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// The agent in its fleet, once a database is there that has joined one.
-pub(super) struct Fleet {
+pub(super) struct FleetRights {
     variables: FleetVariables,
     /// One look at every database: it waits for its rights.
     is_one_look: bool,
     agent: Mutex<Option<(FleetAgent, Instant)>>,
-    running: Arc<Running>,
+    running: Arc<RunningCycles>,
     updates: UnboundedSender<FleetUpdate>,
 }
 
 /// What the listener knows: the cycles that run, and which databases have a name.
 #[derive(Default)]
-pub(super) struct Running {
+pub(super) struct RunningCycles {
     cycles: Mutex<BTreeMap<u64, RunningCycle>>,
     names: Mutex<BTreeMap<Name, BTreeSet<usize>>>,
     next: Mutex<u64>,
@@ -60,7 +61,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Fleet {
+impl FleetRights {
     pub(super) fn new(
         variables: FleetVariables,
         is_one_look: bool,
@@ -112,7 +113,7 @@ impl Fleet {
     }
 }
 
-impl Rights for Fleet {
+impl Rights for FleetRights {
     fn is_one_look(&self) -> bool {
         self.is_one_look
     }
@@ -143,8 +144,8 @@ impl Rights for Fleet {
             };
             let is_young = since.elapsed() < START;
             let comes_soon = match &refusal {
-                Refusal::Asking => true,
-                Refusal::Unreachable { .. } => is_young,
+                PermitRefusal::Asking => true,
+                PermitRefusal::Unreachable { .. } => is_young,
                 _ => false,
             };
             match comes_soon {
@@ -158,9 +159,9 @@ impl Rights for Fleet {
     fn status(&self) -> Option<FleetStatus> {
         let status = locked(&self.agent).as_ref()?.0.status();
         let session = match &status.standing {
-            Some(Standing::Live) => "live",
-            Some(Standing::Broken(_)) => "broken",
-            Some(Standing::Over(_)) => "lost",
+            Some(SessionStanding::Live) => "live",
+            Some(SessionStanding::Broken(_)) => "broken",
+            Some(SessionStanding::Over(_)) => "lost",
             None => "none",
         };
         let left = |deadlines: Deadlines| deadlines.kill.as_secs_f64() - boottime().as_secs_f64();
@@ -184,7 +185,7 @@ impl Rights for Fleet {
 struct CycleRight {
     permit: Arc<Permit>,
     mark: Mark,
-    running: Arc<Running>,
+    running: Arc<RunningCycles>,
 }
 
 impl std::fmt::Debug for CycleRight {
@@ -232,7 +233,7 @@ impl Right for CycleRight {
 /// The place of a running cycle in the list.
 struct Listed {
     id: u64,
-    running: Arc<Running>,
+    running: Arc<RunningCycles>,
 }
 
 impl Drop for Listed {
@@ -241,7 +242,7 @@ impl Drop for Listed {
     }
 }
 
-impl Running {
+impl RunningCycles {
     /// Tells each running cycle its deadline.
     pub(super) fn tell(&self) {
         for cycle in locked(&self.cycles).values_mut() {
@@ -279,12 +280,12 @@ impl Running {
 fn deadline_of(permit: &Permit) -> WorkDeadline {
     let Deadlines { term, kill, .. } = permit.deadlines();
     match permit.standing() {
-        Standing::Over(loss) if loss.kills_at_once() => WorkDeadline::PASSED,
-        Standing::Live | Standing::Over(_) => WorkDeadline {
+        SessionStanding::Over(loss) if loss.kills_at_once() => WorkDeadline::PASSED,
+        SessionStanding::Live | SessionStanding::Over(_) => WorkDeadline {
             ask_at: term,
             kill_at: kill,
         },
-        Standing::Broken(_) => {
+        SessionStanding::Broken(_) => {
             let now = boottime();
             WorkDeadline {
                 ask_at: now,

@@ -20,7 +20,7 @@ pub(crate) enum LogFormat {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct AgentLine {
     pub(crate) event: Event,
     pub(crate) message: String,
     pub(crate) lock: LockFields,
@@ -38,7 +38,7 @@ pub(crate) struct LockFields {
     pub(super) reason: Option<&'static str>,
 }
 
-impl Line {
+impl AgentLine {
     /// A line without a lock.
     pub(super) fn new(event: Event, message: String) -> Self {
         Self {
@@ -163,8 +163,8 @@ mod tests {
     const HOSTILE: &str =
         "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{9b}\ty\u{e0041}";
 
-    fn output(message: &str) -> Line {
-        Line::new(Event::Output, message.to_owned())
+    fn output(message: &str) -> AgentLine {
+        AgentLine::new(Event::Output, message.to_owned())
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
             holder: HOSTILE.to_owned(),
             ..beads::Record::new("x", "1").unwrap()
         };
-        let line = Line {
+        let line = AgentLine {
             message: HOSTILE.to_owned(),
             ..line
         }

@@ -1,6 +1,6 @@
 //! The log (docs/design.md#the-log): what goes to `DIR/daemon.log`, and how.
 //!
-//! A [`Line`] is pure data, made in [`own`]. With its time and its database it goes through a bounded queue to one
+//! A [`AgentLine`] is pure data, made in [`own`]. With its time and its database it goes through a bounded queue to one
 //! thread ([`router`]), and there to the files it belongs to ([`file`](mod@file), [`rotate`]). Nothing is dropped: a caller that
 //! logs faster than the disk writes has to wait. A command's output is told from the agent's own lines ([`own`]).
 //!
@@ -45,7 +45,7 @@ use served::Served;
 use crate::command::read_lines;
 use crate::cycle_end::CycleEnd;
 
-pub(crate) use line::{Line, LogFormat, Whose, escaped_unless};
+pub(crate) use line::{AgentLine, LogFormat, Whose, escaped_unless};
 pub(crate) use settings::{LogSettings, parse_keep, parse_size};
 
 /// How many messages the queue holds before a caller has to wait.
@@ -130,7 +130,7 @@ impl LogSender {
     }
 
     /// Sends lines for the database with this number, or for everyone.
-    fn put(&self, database: Option<usize>, lines: Vec<Line>) {
+    fn put(&self, database: Option<usize>, lines: Vec<AgentLine>) {
         let to = database.map_or_else(|| Recipients::All(self.served.now()), Recipients::One);
         self.send(LogMessage::Lines {
             to,
@@ -160,32 +160,32 @@ pub(crate) fn configure(settings: LogSettings) -> io::Result<()> {
     LOG.get().map_or(Ok(()), |log| log.configure(settings))
 }
 
-fn put(database: Option<usize>, lines: Vec<Line>) {
+fn put(database: Option<usize>, lines: Vec<AgentLine>) {
     if let Some(log) = LOG.get() {
         log.put(database, lines);
     }
 }
 
 /// Logs one line of the agent's own for a database, by its number.
-pub(crate) fn line(database: usize, line: impl Into<Line>) {
+pub(crate) fn line(database: usize, line: impl Into<AgentLine>) {
     put(Some(database), vec![line.into()]);
 }
 
 /// Logs lines of one moment for a database, in this order; they are written together.
-pub(crate) fn lines(database: usize, lines: Vec<Line>) {
+pub(crate) fn lines(database: usize, lines: Vec<AgentLine>) {
     if !lines.is_empty() {
         put(Some(database), lines);
     }
 }
 
 /// Logs one line of the agent's own for every database that is served.
-pub(crate) fn line_to_all(line: impl Into<Line>) {
+pub(crate) fn line_to_all(line: impl Into<AgentLine>) {
     put(None, vec![line.into()]);
 }
 
 /// Logs one line for every database, and shows it on stderr. A terminal sees the logs anyway, and without a log the
 /// line goes to stderr by itself.
-pub(crate) fn announce(line: Line) {
+pub(crate) fn announce(line: AgentLine) {
     let is_in_a_log = LOG.get().is_some_and(LogSender::has_a_log);
     if is_in_a_log && !io::stderr().is_terminal() {
         complain(&line.message);
@@ -194,7 +194,7 @@ pub(crate) fn announce(line: Line) {
 }
 
 /// Logs one line for a database, and shows it on stderr, as [`announce`] does.
-fn announce_for(database: usize, line: Line) {
+fn announce_for(database: usize, line: AgentLine) {
     if !io::stderr().is_terminal() {
         complain(&line.message);
     }

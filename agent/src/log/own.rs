@@ -20,47 +20,47 @@ use beadlock_core::log_line::{Event, EventLine, MARK, ORIGINAL_START};
 use beadlock_core::zombie::Zombie;
 use beadlock_core::{Decision, Reason};
 
-use super::{Line, this_agent};
+use super::{AgentLine, this_agent};
 use crate::cycle_end::CycleEnd;
 
 /// A line with the beginning of its event.
-fn said(event: Event, rest: impl Display) -> Line {
+fn said(event: Event, rest: impl Display) -> AgentLine {
     of_sync(event.line(rest))
 }
 
 /// A line that a sync has to say.
-pub(crate) fn of_sync(EventLine { event, text }: EventLine) -> Line {
-    Line::new(event, text)
+pub(crate) fn of_sync(EventLine { event, text }: EventLine) -> AgentLine {
+    AgentLine::new(event, text)
 }
 
-pub(crate) fn begun() -> Line {
+pub(crate) fn begun() -> AgentLine {
     said(Event::CycleStarted, "...")
 }
 
-pub(crate) fn fault() -> Line {
+pub(crate) fn fault() -> AgentLine {
     failed("a fault in beadlock-agent itself; please report it")
 }
 
-pub(crate) fn no_database(why: impl Display) -> Line {
+pub(crate) fn no_database(why: impl Display) -> AgentLine {
     failed(format_args!("there is no database any more: {why}"))
 }
 
-pub(crate) fn failed(why: impl Display) -> Line {
+pub(crate) fn failed(why: impl Display) -> AgentLine {
     said(Event::CycleFailed, format_args!(": {why}"))
 }
 
 /// How a cycle has ended.
-pub(crate) fn ended(end: &CycleEnd) -> Line {
-    Line::new(end.event(), end.to_string())
+pub(crate) fn ended(end: &CycleEnd) -> AgentLine {
+    AgentLine::new(end.event(), end.to_string())
 }
 
-pub(crate) fn skipped(decision: &Decision) -> Line {
+pub(crate) fn skipped(decision: &Decision) -> AgentLine {
     about(decision, of_decision(decision))
 }
 
 /// The line of a decision, as the checker words it.
-fn of_decision(decision: &Decision) -> Line {
-    Line::new(decision.event(), decision.to_string())
+fn of_decision(decision: &Decision) -> AgentLine {
+    AgentLine::new(decision.event(), decision.to_string())
 }
 
 fn holder(record: &Record) -> String {
@@ -75,7 +75,7 @@ fn holder(record: &Record) -> String {
     )
 }
 
-pub(crate) fn held(record: &Record, reason: Reason, zombie: Option<&Zombie>) -> Line {
+pub(crate) fn held(record: &Record, reason: Reason, zombie: Option<&Zombie>) -> AgentLine {
     let zombie = zombie
         .map(|zombie| format!("; {zombie}"))
         .unwrap_or_default();
@@ -87,7 +87,7 @@ pub(crate) fn held(record: &Record, reason: Reason, zombie: Option<&Zombie>) -> 
     .because(reason)
 }
 
-pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) -> Line {
+pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) -> AgentLine {
     let witness = decision
         .record()
         .map(|record| format!(" since {}", holder(record)))
@@ -100,17 +100,17 @@ pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) ->
 }
 
 /// The state of a database, since when it holds; `words` follow its word.
-pub(crate) fn state(event: Event, since: StartedAt, words: impl Display) -> Line {
+pub(crate) fn state(event: Event, since: StartedAt, words: impl Display) -> AgentLine {
     said(event, words).since(since)
 }
 
 /// A session in the fleet at this url has begun.
-pub(crate) fn joined_fleet(url: &str) -> Line {
+pub(crate) fn joined_fleet(url: &str) -> AgentLine {
     said(Event::FleetJoined, escaped(url))
 }
 
 /// The session in the fleet has ended, for the reason `why`.
-pub(crate) fn lost_fleet(why: &str) -> Line {
+pub(crate) fn lost_fleet(why: &str) -> AgentLine {
     said(Event::FleetLost, why)
 }
 
@@ -122,16 +122,16 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
     }
 }
 
-pub(crate) fn resumed(skips: u64, took: Duration) -> Line {
+pub(crate) fn resumed(skips: u64, took: Duration) -> AgentLine {
     let skips = counted(skips, "skip");
     said(Event::Resumed, format_args!("{skips} in {}", shown(took)))
 }
 
-pub(crate) fn removed_stale(decision: &Decision) -> Line {
+pub(crate) fn removed_stale(decision: &Decision) -> AgentLine {
     about(decision, of_decision(decision))
 }
 
-fn about(decision: &Decision, line: Line) -> Line {
+fn about(decision: &Decision, line: AgentLine) -> AgentLine {
     let line = line.because(decision.reason());
     match decision.record() {
         Some(record) => line.about(record),
@@ -139,14 +139,14 @@ fn about(decision: &Decision, line: Line) -> Line {
     }
 }
 
-pub(crate) fn no_gate(why: impl Display) -> Line {
+pub(crate) fn no_gate(why: impl Display) -> AgentLine {
     said(
         Event::NoGate,
         format_args!("{why}); a claim does not wait for a running cycle here"),
     )
 }
 
-pub(crate) fn cannot_watch(why: impl Display) -> Line {
+pub(crate) fn cannot_watch(why: impl Display) -> AgentLine {
     said(
         Event::CannotWatch,
         format_args!("{why}); cycles start by the clock"),
@@ -154,7 +154,7 @@ pub(crate) fn cannot_watch(why: impl Display) -> Line {
 }
 
 /// How many databases are served, are new, have gone, have another policy; and what changes only at the next start.
-pub(crate) fn reloaded([all, new, gone, changed]: [usize; 4], kept: &[&str]) -> Line {
+pub(crate) fn reloaded([all, new, gone, changed]: [usize; 4], kept: &[&str]) -> AgentLine {
     let kept: String = kept
         .iter()
         .map(|what| format!("; another {what} is opened at the next start"))
@@ -164,23 +164,23 @@ pub(crate) fn reloaded([all, new, gone, changed]: [usize; 4], kept: &[&str]) -> 
     said(Event::ConfigurationReloaded, counts)
 }
 
-pub(crate) fn not_reloaded(why: impl Display) -> Line {
+pub(crate) fn not_reloaded(why: impl Display) -> AgentLine {
     said(
         Event::ConfigurationNotReloaded,
         format_args!("{why}; the old one stays"),
     )
 }
 
-pub(crate) fn found(dir: &Path) -> Line {
+pub(crate) fn found(dir: &Path) -> AgentLine {
     said(Event::DatabaseFound, escaped_path(dir))
 }
 
-pub(crate) fn gone(dir: &Path) -> Line {
+pub(crate) fn gone(dir: &Path) -> AgentLine {
     said(Event::DatabaseGone, escaped_path(dir))
 }
 
 /// The name of a database leads to another directory than before.
-pub(crate) fn redirected(old: &Database, to: &Path) -> Line {
+pub(crate) fn redirected(old: &Database, to: &Path) -> AgentLine {
     let (named, old, to) = (
         escaped_path(&old.named),
         escaped_path(&old.dir),
@@ -192,11 +192,11 @@ pub(crate) fn redirected(old: &Database, to: &Path) -> Line {
     )
 }
 
-pub(crate) fn others_gone(count: usize) -> Line {
+pub(crate) fn others_gone(count: usize) -> AgentLine {
     said(Event::DatabaseGone, counted(count as u64, "other"))
 }
 
-pub(crate) fn not_serving(dir: &Path, why: impl Display) -> Line {
+pub(crate) fn not_serving(dir: &Path, why: impl Display) -> AgentLine {
     said(
         Event::NotServing,
         format_args!("{}: {why}", escaped_path(dir)),
@@ -204,7 +204,7 @@ pub(crate) fn not_serving(dir: &Path, why: impl Display) -> Line {
 }
 
 /// The one run of `--once` has found no database to serve.
-pub(crate) fn nothing_served(roots: &[PathBuf]) -> Line {
+pub(crate) fn nothing_served(roots: &[PathBuf]) -> AgentLine {
     let roots: Vec<String> = roots.iter().map(|root| escaped_path(root)).collect();
     said(
         Event::NothingServed,
@@ -213,7 +213,7 @@ pub(crate) fn nothing_served(roots: &[PathBuf]) -> Line {
 }
 
 /// A root, or a directory below one, cannot be read.
-pub(crate) fn cannot_look(dir: &Path, why: impl Display) -> Line {
+pub(crate) fn cannot_look(dir: &Path, why: impl Display) -> AgentLine {
     said(
         Event::CannotLook,
         format_args!("{}: {why}", escaped_path(dir)),
@@ -221,21 +221,21 @@ pub(crate) fn cannot_look(dir: &Path, why: impl Display) -> Line {
 }
 
 /// The first line of each file: which agent writes it.
-pub(crate) fn header() -> Line {
-    Line::new(Event::Header, format!("{}, times in UTC", this_agent()))
+pub(crate) fn header() -> AgentLine {
+    AgentLine::new(Event::Header, format!("{}, times in UTC", this_agent()))
 }
 
-pub(crate) fn started() -> Line {
+pub(crate) fn started() -> AgentLine {
     said(Event::AgentStarted, this_agent())
 }
 
 /// Where the agent can be asked how it fares.
-pub(crate) fn listening(address: &Address) -> Line {
+pub(crate) fn listening(address: &Address) -> AgentLine {
     said(Event::Listening, address)
 }
 
 /// Another agent lives that serves the database.
-pub(crate) fn served_by(other: &AgentProcess) -> Line {
+pub(crate) fn served_by(other: &AgentProcess) -> AgentLine {
     let pid = other.pid;
     let stop = to_type("kill {}", &[Part::Pid(pid)]);
     let name = escaped(&other.name()).to_string();
@@ -244,7 +244,7 @@ pub(crate) fn served_by(other: &AgentProcess) -> Line {
 }
 
 /// The agent was told to end, with so many cycles running.
-pub(crate) fn ending(signal: &str, running: usize) -> Line {
+pub(crate) fn ending(signal: &str, running: usize) -> AgentLine {
     let after = match running {
         0 => String::new(),
         running => format!(" after {}", counted(running as u64, "running cycle")),
@@ -252,21 +252,21 @@ pub(crate) fn ending(signal: &str, running: usize) -> Line {
     said(Event::Ending, format_args!("{signal}{after}"))
 }
 
-pub(crate) fn stopped() -> Line {
+pub(crate) fn stopped() -> AgentLine {
     said(Event::AgentStopped, this_agent().name())
 }
 
 /// An entry about this is missing in the audit file.
-pub(crate) fn not_audited(about: AuditEvent, failed: &audit::Failed) -> Line {
+pub(crate) fn not_audited(about: AuditEvent, failed: &audit::Failed) -> AgentLine {
     let event = match about {
         AuditEvent::LockStaleRemoved => Event::RemovalNotAudited,
         _ => Event::SkipNotAudited,
     };
-    Line::new(event, failed.to_string())
+    AgentLine::new(event, failed.to_string())
 }
 
 /// A line of a command's output.
-pub(crate) fn output(text: &str) -> Line {
+pub(crate) fn output(text: &str) -> AgentLine {
     // It begins as the agent's lines do, or as the line by which another daemon takes a log over.
     let is_own =
         |text: &str| Event::parse(text).0 != Event::Output || text.starts_with(ORIGINAL_START);
@@ -275,7 +275,7 @@ pub(crate) fn output(text: &str) -> Line {
             .any(|(colon, found)| is_own(&text[colon + found.len()..]))
     };
     let is_marked = text.starts_with(MARK) || is_own(text) || after_a_name();
-    Line::new(
+    AgentLine::new(
         Event::Output,
         format!("{}{text}", if is_marked { MARK } else { "" }),
     )

@@ -12,7 +12,7 @@ use std::time::Duration;
 use beadlock_core::log_line::Event;
 
 use super::{
-    Line, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, complain, named, own,
+    AgentLine, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, complain, named, own,
     terminal,
 };
 
@@ -28,7 +28,7 @@ pub(super) enum LogMessage {
     Lines {
         to: Recipients,
         seconds: i64,
-        lines: Vec<Line>,
+        lines: Vec<AgentLine>,
     },
     /// The database with this number has come or gone.
     Turned(usize),
@@ -117,7 +117,7 @@ impl Router {
         self.open.clear();
     }
 
-    fn deliver(&mut self, to: &Recipients, seconds: i64, lines: &[Line]) {
+    fn deliver(&mut self, to: &Recipients, seconds: i64, lines: &[AgentLine]) {
         let is_shared = self.settings.shared.is_some() || self.terminal.is_some();
         let format = self.settings.format;
         let dir = match to {
@@ -153,7 +153,7 @@ impl Router {
                 .collect()
         };
         let text = in_format(format, whose).concat();
-        let text_of = |line: Line| line.in_format(format, seconds, Whose::default());
+        let text_of = |line: AgentLine| line.in_format(format, seconds, Whose::default());
         let has_started = lines
             .first()
             .is_some_and(|line| line.event == Event::AgentStarted);

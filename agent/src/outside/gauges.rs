@@ -12,7 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
 use super::snapshot::PHASES;
-use super::{DatabaseSnapshot, PREFIX, Snapshot};
+use super::{DatabaseSnapshot, PREFIX, StatusSnapshot};
 use crate::fleet::{FleetStatus, RIGHTS, SESSIONS};
 use crate::state::StateWord;
 
@@ -22,7 +22,7 @@ const NAMED: usize = 50;
 type OfDatabase<M> = Family<[(&'static str, String); 1], M>;
 
 /// The gauges of a snapshot at the moment `now`.
-pub(super) fn of(mut snapshot: Snapshot, now: Instant) -> Registry {
+pub(super) fn of(mut snapshot: StatusSnapshot, now: Instant) -> Registry {
     snapshot.sort();
     let mut registry = Registry::with_prefix(PREFIX);
     let phases = Family::<[(&'static str, &'static str); 1], Gauge>::default();
@@ -92,7 +92,7 @@ fn of_fleet(registry: &mut Registry, fleet: &FleetStatus) {
 }
 
 /// The databases that are being skipped.
-fn of_streaks(registry: &mut Registry, snapshot: &Snapshot, now: Instant) {
+fn of_streaks(registry: &mut Registry, snapshot: &StatusSnapshot, now: Instant) {
     let mut streaks: Vec<_> = snapshot
         .databases
         .iter()

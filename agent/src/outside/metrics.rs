@@ -14,7 +14,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
-use crate::outcome::Outcome;
+use crate::outcome::CycleOutcome;
 
 /// The beginning of every name.
 pub(super) const PREFIX: &str = "beadlock_agent";
@@ -105,7 +105,7 @@ impl Metrics {
             "cycles",
             "Cycles that have ended, by how",
             "outcome",
-            &Outcome::WORDS,
+            &CycleOutcome::WORDS,
         );
         let help = "Cycles that left their database alone, by why";
         let skips = family(
@@ -163,11 +163,11 @@ impl Metrics {
         checked
     }
 
-    pub(crate) fn ended(&self, outcome: &Outcome, took: Duration) {
+    pub(crate) fn ended(&self, outcome: &CycleOutcome, took: Duration) {
         self.cycles
             .get_or_create(&[("outcome", outcome.as_str())])
             .inc();
-        if let Outcome::Skipped(decision) = outcome {
+        if let CycleOutcome::Skipped(decision) = outcome {
             self.skips
                 .get_or_create(&[("reason", decision.reason().as_str())])
                 .inc();

@@ -30,7 +30,7 @@ use self::pages::Pages;
 use self::questions::{Asks, PATIENCE};
 pub(crate) use self::questions::{Question, Questions};
 use self::snapshot::StatusPage;
-pub(crate) use self::snapshot::{DatabaseSnapshot, EndedCycle, NOT_SERVING, Snapshot};
+pub(crate) use self::snapshot::{DatabaseSnapshot, EndedCycle, NOT_SERVING, StatusSnapshot};
 
 /// An open listener, until this is dropped.
 #[must_use = "dropped, its socket is removed"]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::Snapshot;
+use super::StatusSnapshot;
 
 /// How long an answer may take. The loop never waits for a cycle, so after that it stands still.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
@@ -17,7 +17,7 @@ pub(crate) enum Question {
     /// Whether the loop turns.
     Turning(oneshot::Sender<()>),
     /// The state of each database.
-    Status(oneshot::Sender<Snapshot>),
+    Status(oneshot::Sender<StatusSnapshot>),
 }
 
 /// The scheduler's end; `None` when nobody can ask.

@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::fleet::FleetStatus;
-use crate::outcome::Outcome;
+use crate::outcome::CycleOutcome;
 use crate::state::{DatabaseState, FailureCounts, StateWord};
 
 /// How many databases are listed at most; those that are skipped for longest come first.
@@ -31,7 +31,7 @@ pub(super) const PHASES: [&str; 4] = ["waiting", "ready", "running", NOT_SERVING
 pub(crate) const NOT_SERVING: &str = "not_serving";
 
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub(crate) struct StatusSnapshot {
     /// The agent was told to end.
     pub(crate) is_ending: bool,
     pub(crate) databases: Vec<DatabaseSnapshot>,
@@ -62,13 +62,13 @@ pub(crate) struct DatabaseSnapshot {
 /// The last cycle of a database that has ended.
 #[derive(Debug)]
 pub(crate) struct EndedCycle {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: CycleOutcome,
     pub(crate) at: StartedAt,
     /// Since when it is being skipped, and how often.
     pub(crate) streak: Option<(Instant, u64)>,
 }
 
-impl Snapshot {
+impl StatusSnapshot {
     /// The worst state comes first; of those in one state, the one that is in it for longest.
     pub(super) fn sort(&mut self) {
         self.databases
@@ -234,7 +234,7 @@ struct LockRow {
 
 impl StatusPage {
     /// The status of an agent that has started at `since`, at the moment `now`.
-    pub(super) fn of(mut snapshot: Snapshot, since: StartedAt, now: Instant) -> Self {
+    pub(super) fn of(mut snapshot: StatusSnapshot, since: StartedAt, now: Instant) -> Self {
         snapshot.sort();
         let all = snapshot.databases.len();
         let counts = snapshot.counts();
@@ -276,7 +276,7 @@ impl StatusRow {
         };
         let decision = match seen.last.as_deref() {
             Some(EndedCycle {
-                outcome: Outcome::Skipped(decision),
+                outcome: CycleOutcome::Skipped(decision),
                 ..
             }) => Some(decision),
             _ => None,

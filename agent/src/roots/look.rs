@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use beadlock_base::error::system_words;
 use beadlock_base::mounts::Mounts;
-use beadlock_core::database::{Database, Environment, NoDatabase, REDIRECT};
+use beadlock_core::database::{Database, DatabaseVariables, NoDatabase, REDIRECT};
 use beadlock_core::facts;
 use beadlock_core::redirect::{self, Lead};
 use beadlock_trust::Owners;
@@ -23,7 +23,7 @@ use beadlock_trust::Owners;
 use super::SearchScope;
 use super::walk::{BEADS, RootWalk, WalkEvent};
 use crate::beside::{self, silence};
-use crate::log::{Line, own};
+use crate::log::{AgentLine, own};
 
 /// A database below a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl ScanProblem {
     }
 
     /// The line of the log about this problem.
-    pub(crate) fn line(&self) -> Line {
+    pub(crate) fn line(&self) -> AgentLine {
         match self {
             Self::Unread(dir, why) => own::cannot_look(dir, why),
             Self::NotServed(dir, why) => own::not_serving(dir, why),
@@ -328,7 +328,7 @@ impl ScanState<'_> {
         }
         let path = at.to_owned();
         let look_up = move || {
-            Database::named(&path, &Environment::default()).and_then(Database::to_stay_with)
+            Database::named(&path, &DatabaseVariables::default()).and_then(Database::to_stay_with)
         };
         // Its redirect may lead to a file system that does not answer.
         let answer = if self.mounts.are_local() {

@@ -15,7 +15,7 @@ use crate::cycle::{self, CheckResult, RunningUpkeep, Subject};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::log::{self, own};
-use crate::outcome::{CycleFailure, Outcome};
+use crate::outcome::{CycleFailure, CycleOutcome};
 use crate::outside::EndedCycle;
 
 impl Scheduler {
@@ -155,7 +155,7 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn worked(&mut self, task: Result<(Id, (Outcome, LoggedState)), JoinError>) {
+    pub(super) fn worked(&mut self, task: Result<(Id, (CycleOutcome, LoggedState)), JoinError>) {
         let id = task.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(number) = self.tasks.remove(&id) else {
             return;
@@ -177,13 +177,18 @@ impl Scheduler {
             error!(parent: &entry.span, ?db, "a fault in beadlock-agent itself; please report it");
         }
         let why = "a fault in beadlock-agent itself; please report it";
-        self.ended(number, Outcome::Failed(CycleFailure::new("fault", why)));
+        self.ended(
+            number,
+            CycleOutcome::Failed(CycleFailure::new("fault", why)),
+        );
     }
 
-    pub(super) fn ended(&mut self, number: usize, outcome: Outcome) {
-        let is_busy =
-            matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
-        if matches!(outcome, Outcome::Failed(_) | Outcome::NotServed(_)) {
+    pub(super) fn ended(&mut self, number: usize, outcome: CycleOutcome) {
+        let is_busy = matches!(&outcome, CycleOutcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
+        if matches!(
+            outcome,
+            CycleOutcome::Failed(_) | CycleOutcome::NotServed(_)
+        ) {
             self.search.doubt();
         }
         self.keep_up(number, &outcome);
@@ -197,7 +202,7 @@ impl Scheduler {
                 info!(parent: &span, ?took, ?interval, "slow: it took longer than its interval");
             }
             // In the log a streak survives a failed check; the status of that cycle does not show it.
-            let is_skipped = matches!(outcome, Outcome::Skipped(_));
+            let is_skipped = matches!(outcome, CycleOutcome::Skipped(_));
             let streak = entry.told.streak.running().filter(|_| is_skipped);
             self.follow(
                 number,
@@ -212,8 +217,8 @@ impl Scheduler {
     }
 
     /// Tidies up the repository of a database that has synced, when that is due; ends that when it is claimed.
-    fn keep_up(&mut self, number: usize, outcome: &Outcome) {
-        let is_claimed = !matches!(outcome, Outcome::Synced(_));
+    fn keep_up(&mut self, number: usize, outcome: &CycleOutcome) {
+        let is_claimed = !matches!(outcome, CycleOutcome::Synced(_));
         let is_over =
             |upkeep: &RunningUpkeep| upkeep.has_ended() || is_claimed && upkeep.number == number;
         self.upkeep = self.upkeep.take().filter(|upkeep| !is_over(upkeep));

@@ -42,7 +42,7 @@ use tracing::{Span, debug, info, trace};
 use self::checks::Checks;
 use self::reload::Reload;
 use self::serving::Changes;
-pub(crate) use self::signals::Signals;
+pub(crate) use self::signals::AgentSignals;
 use self::states::StateTimers;
 use self::unserved::UnservedDatabases;
 use crate::audit::AuditTrail;
@@ -52,7 +52,7 @@ use crate::database::{Due, LoggedState};
 use crate::fleet::FleetUpdates;
 use crate::log::{self, own};
 use crate::notify::{self, ServiceWatchdog};
-use crate::outcome::Outcome;
+use crate::outcome::CycleOutcome;
 use crate::outside::{EndedCycle, Metrics, Questions};
 use crate::roots::RootSearch;
 use crate::state::StateHistory;
@@ -89,7 +89,7 @@ pub(crate) struct Scheduler {
     turns: HashMap<usize, Instant>,
     /// Checks in the order in which they have begun; most have ended by now.
     checking: VecDeque<(Instant, usize)>,
-    working: JoinSet<(Outcome, LoggedState)>,
+    working: JoinSet<(CycleOutcome, LoggedState)>,
     /// The number of the database of each work task, needed when the task panics.
     tasks: HashMap<Id, usize>,
     /// A repository is tidied up.
@@ -221,7 +221,7 @@ impl Scheduler {
     }
 
     /// Runs until it is told to end, or with `--once` until every database had its cycle. Returns the exit code.
-    pub(crate) async fn run(mut self, mut signals: Signals, mut questions: Questions) -> u8 {
+    pub(crate) async fn run(mut self, mut signals: AgentSignals, mut questions: Questions) -> u8 {
         let mut watchdog = ServiceWatchdog::new();
         if self.settings.mode != RunMode::Once {
             notify::ready(&self.summary());

@@ -20,7 +20,7 @@ use crate::cycle::{self, Subject};
 use crate::database::{Due, LoggedState};
 use crate::log::{self, own};
 use crate::notify;
-use crate::outcome::{CycleFailure, Outcome};
+use crate::outcome::{CycleFailure, CycleOutcome};
 use crate::roots::SearchUpdate;
 use crate::state::{StateHistory, log_time};
 
@@ -263,7 +263,7 @@ impl Scheduler {
                     );
                     self.ended(
                         number,
-                        Outcome::NotServed(CycleFailure::new("redirected", why)),
+                        CycleOutcome::NotServed(CycleFailure::new("redirected", why)),
                     );
                 }
                 RunMode::Clock | RunMode::Watch => self.next(number, false),
@@ -435,7 +435,7 @@ impl Scheduler {
 }
 
 /// The line in the log of a database that was served until now.
-pub(super) fn not_served_any_more(why: &str) -> log::Line {
+pub(super) fn not_served_any_more(why: &str) -> log::AgentLine {
     let now = facts::now();
     let words = format_args!(" since {}: {why}", log_time(now));
     own::state(Event::StateNotServing, now, words)

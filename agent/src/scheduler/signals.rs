@@ -22,14 +22,14 @@ pub(super) enum SignalRequest {
 }
 
 /// The signals that the agent hears, caught from the moment this is made.
-pub(crate) struct Signals {
+pub(crate) struct AgentSignals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
     user: Signal,
 }
 
-impl Signals {
+impl AgentSignals {
     /// Within the runtime.
     ///
     /// # Errors

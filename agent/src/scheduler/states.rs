@@ -14,7 +14,7 @@ use super::{Scheduler, ServedDatabase};
 use crate::config::RunMode;
 use crate::log::{self, own};
 use crate::notify;
-use crate::outcome::Outcome;
+use crate::outcome::CycleOutcome;
 use crate::outside::EndedCycle;
 use crate::state::{DatabaseState, StateWord};
 
@@ -192,9 +192,8 @@ impl Scheduler {
 
 impl ServedDatabase {
     /// For how long the gate is busy, after a cycle that ended so.
-    fn gate_was_busy(&mut self, outcome: &Outcome) -> Option<Duration> {
-        let is_busy =
-            matches!(outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
+    fn gate_was_busy(&mut self, outcome: &CycleOutcome) -> Option<Duration> {
+        let is_busy = matches!(outcome, CycleOutcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
         if !is_busy {
             self.busy_since = None;
             return None;
@@ -208,7 +207,7 @@ impl ServedDatabase {
         DatabaseState::exit_code(self.history.word(), last)
     }
 
-    fn state_line(&self) -> log::Line {
+    fn state_line(&self) -> log::AgentLine {
         own::state(
             self.history.word().event(),
             self.history.since_wall,

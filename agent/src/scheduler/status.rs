@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{CycleState, Scheduler, ServedDatabase};
-use crate::outside::{DatabaseSnapshot, NOT_SERVING, Question, Snapshot};
+use crate::outside::{DatabaseSnapshot, NOT_SERVING, Question, StatusSnapshot};
 use crate::state::{DatabaseState, StateWord};
 
 impl Scheduler {
@@ -29,7 +29,7 @@ impl Scheduler {
                     .collect();
                 let stale_after = self.settings.agent.stale_after;
                 let fleet = self.work.fleet.as_ref().and_then(|fleet| fleet.status());
-                let _ = answer.send(Snapshot {
+                let _ = answer.send(StatusSnapshot {
                     is_ending: self.is_ending,
                     databases,
                     fleet,

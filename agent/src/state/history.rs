@@ -9,7 +9,7 @@ use beadlock_core::dialect::beads::StartedAt;
 use tokio::time::Instant;
 
 use super::{DatabaseState, StateWord, log_time};
-use crate::outcome::Outcome;
+use crate::outcome::CycleOutcome;
 
 /// A state of trouble is logged again after this time.
 const AGAIN: Duration = Duration::from_secs(60 * 60);
@@ -57,8 +57,8 @@ impl StateHistory {
     }
 
     /// Counts what a cycle has brought: a push, an answer of the remote, or a failure.
-    pub(crate) fn count(&mut self, outcome: &Outcome, wall: StartedAt) {
-        if let Outcome::Synced(report) = outcome
+    pub(crate) fn count(&mut self, outcome: &CycleOutcome, wall: StartedAt) {
+        if let CycleOutcome::Synced(report) = outcome
             && (report.has_pushed || report.has_asked)
         {
             let remote = self.remote.get_or_insert_default();

@@ -16,7 +16,7 @@ use beadlock_core::{Decision, Verdict};
 use beadlock_git::{Hindrance, HindranceKind, SyncReport, Unpushed};
 
 pub(crate) use self::history::{FailureCounts, StateHistory};
-use crate::outcome::Outcome;
+use crate::outcome::CycleOutcome;
 
 /// The states, the worst first: of those that apply, the first one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,14 +129,16 @@ impl DatabaseState {
     }
 
     /// The state after a cycle of the database in `dir` that ended so.
-    pub(crate) fn of(outcome: &Outcome, dir: &Path) -> Self {
+    pub(crate) fn of(outcome: &CycleOutcome, dir: &Path) -> Self {
         match outcome {
-            Outcome::Ran => Self {
+            CycleOutcome::Ran => Self {
                 word: StateWord::Idle,
                 details: None,
             },
-            Outcome::NotServed(failure) => Self::not_serving(failure.reason.clone(), &failure.why),
-            Outcome::Failed(failure) => {
+            CycleOutcome::NotServed(failure) => {
+                Self::not_serving(failure.reason.clone(), &failure.why)
+            }
+            CycleOutcome::Failed(failure) => {
                 let (reason, why) = (failure.reason.clone(), failure.why.clone());
                 Self::new(
                     StateWord::Failed,
@@ -147,8 +149,8 @@ impl DatabaseState {
                     },
                 )
             }
-            Outcome::Skipped(decision) => Self::skipped(decision, dir),
-            Outcome::Synced(report) => Self::synced(report),
+            CycleOutcome::Skipped(decision) => Self::skipped(decision, dir),
+            CycleOutcome::Synced(report) => Self::synced(report),
         }
     }
 
@@ -209,10 +211,11 @@ impl DatabaseState {
     }
 
     /// `--once` ends with this code when it is the worst of all: 0; 4 and 5 as `beadlock check`; 1.
-    pub(crate) fn exit_code(word: StateWord, last: Option<&Outcome>) -> u8 {
+    pub(crate) fn exit_code(word: StateWord, last: Option<&CycleOutcome>) -> u8 {
         match (word, last) {
             (StateWord::Idle | StateWord::Synced, _) => 0,
-            (StateWord::Skipped, Some(Outcome::Skipped(decision))) => match decision.verdict() {
+            (StateWord::Skipped, Some(CycleOutcome::Skipped(decision))) => match decision.verdict()
+            {
                 Verdict::Held(_) => 4,
                 _ => 5,
             },

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::outcome::CycleFailure;
 
-fn report(kind: HindranceKind, reason: GitReason, commits: u64) -> Outcome {
+fn report(kind: HindranceKind, reason: GitReason, commits: u64) -> CycleOutcome {
     let oldest = (commits > 0).then_some(1_764_083_400);
     let hindrance = Hindrance {
         kind,
@@ -14,7 +14,7 @@ fn report(kind: HindranceKind, reason: GitReason, commits: u64) -> Outcome {
         why: format!("WHY {reason}"),
         next: None,
     };
-    Outcome::Synced(SyncReport {
+    CycleOutcome::Synced(SyncReport {
         unpushed: Unpushed { commits, oldest },
         behind: 0,
         hindrance: Some(hindrance),
@@ -27,16 +27,21 @@ fn each_end_of_a_cycle_leads_to_one_state() {
     use HindranceKind::{Failed, NotPulling, NotPushing, NotServing, Unreachable};
     let failure = || CycleFailure::new("exit_code", "exit code 3 after 2s");
     let cases = [
-        (Outcome::Ran, "idle", "", ""),
-        (Outcome::Synced(SyncReport::default()), "synced", "", ""),
+        (CycleOutcome::Ran, "idle", "", ""),
         (
-            Outcome::Failed(failure()),
+            CycleOutcome::Synced(SyncReport::default()),
+            "synced",
+            "",
+            "",
+        ),
+        (
+            CycleOutcome::Failed(failure()),
             "failed",
             "exit_code",
             "exit code 3 after 2s",
         ),
         (
-            Outcome::NotServed(failure()),
+            CycleOutcome::NotServed(failure()),
             "not_serving",
             "exit_code",
             "exit code 3 after 2s",
@@ -122,7 +127,7 @@ fn a_synced_database_names_what_is_not_synced() {
             writing: writing.to_owned(),
             ..SyncReport::default()
         };
-        let state = DatabaseState::of(&Outcome::Synced(report), Path::new("/r/.beads"));
+        let state = DatabaseState::of(&CycleOutcome::Synced(report), Path::new("/r/.beads"));
         assert_eq!((state.word.as_str(), state.reason()), ("synced", ""));
         state.details.map(|details| details.why).unwrap_or_default()
     };
@@ -152,7 +157,7 @@ fn a_skip_names_what_is_skipped_and_what_to_type() {
         &beadlock_core::Place::beads(root.path()),
         &Default::default(),
     );
-    let outcome = Outcome::Skipped(decision);
+    let outcome = CycleOutcome::Skipped(decision);
     let state = DatabaseState::of(&outcome, Path::new("/r/.beads"));
     let details = state.details.as_ref().unwrap();
     assert_eq!(
@@ -194,7 +199,7 @@ fn the_log_is_told_when_the_word_or_the_reason_changes_and_once_an_hour() {
         StartedAt::from_unix(1_764_083_400 + seconds, 0)
     });
     let mut history = StateHistory::new(begun, wall(0));
-    let turn = |history: &mut StateHistory, outcome: &Outcome, seconds: u64| {
+    let turn = |history: &mut StateHistory, outcome: &CycleOutcome, seconds: u64| {
         let state = DatabaseState::of(outcome, Path::new("/r"));
         history.turn(
             state,
@@ -233,7 +238,7 @@ fn the_log_is_told_when_the_word_or_the_reason_changes_and_once_an_hour() {
     assert!(!history.is_to_be_said_again(at(30 + 3601)));
     assert!(turn(
         &mut history,
-        &Outcome::Synced(SyncReport::default()),
+        &CycleOutcome::Synced(SyncReport::default()),
         9000
     ));
     assert_eq!(history.words(), " since 2025-11-25 17:40:00");
@@ -247,7 +252,7 @@ fn failures_are_counted_by_a_bounded_number_of_reasons() {
     for number in 0..40 {
         let reason = Cow::Owned(format!("reason_{}", number % 20));
         history.count(
-            &Outcome::Failed(CycleFailure {
+            &CycleOutcome::Failed(CycleFailure {
                 reason,
                 why: String::new(),
             }),
@@ -264,6 +269,6 @@ fn failures_are_counted_by_a_bounded_number_of_reasons() {
         ..SyncReport::default()
     };
     let mut history = StateHistory::new(now, wall);
-    history.count(&Outcome::Synced(pushed), wall);
+    history.count(&CycleOutcome::Synced(pushed), wall);
     assert_eq!((history.last_push(), history.failures), (Some(7), None));
 }

@@ -47,7 +47,7 @@ const NOT_DECODED: u8 = 2;
 
 /// Proof that the running program answers to the command lines of these helpers.
 #[derive(Debug, Clone, Copy)]
-pub struct Helpers(&'static [Kind]);
+pub struct Helpers(&'static [HelperProgram]);
 
 /// The request of a helper, and what the process does that is started with it.
 pub trait Helper: Serialize + DeserializeOwned {
@@ -65,7 +65,7 @@ pub trait Helper: Serialize + DeserializeOwned {
 
 /// A kind of helper process that a program can be.
 #[derive(Debug, Clone, Copy)]
-pub struct Kind {
+pub struct HelperProgram {
     /// The hidden first argument.
     argument: &'static str,
     /// The key of its requests, where it has one.
@@ -74,7 +74,7 @@ pub struct Kind {
     run: fn(&[OsString]) -> Option<u8>,
 }
 
-impl Kind {
+impl HelperProgram {
     /// The helper with this request, behind [`HELPER`].
     pub const fn of<H: Helper>() -> Self {
         Self {
@@ -107,7 +107,7 @@ fn run_helper<H: Helper>(words: &[OsString]) -> Option<u8> {
 ///
 /// # Errors
 /// The exit code of the helper, which has done its work, or whose request could not be decoded.
-pub fn serve(words: &[OsString], kinds: &'static [Kind]) -> Result<Helpers, u8> {
+pub fn serve(words: &[OsString], kinds: &'static [HelperProgram]) -> Result<Helpers, u8> {
     let [_, first, request @ ..] = words else {
         return Ok(Helpers(kinds));
     };
@@ -329,11 +329,11 @@ mod tests {
         }
     }
 
-    const KINDS: [Kind; 4] = [
-        Kind::of::<Sleeper>(),
-        Kind::of::<Waker>(),
-        Kind::of::<Bare>(),
-        Kind::behind("__other", |words| Some(u8::try_from(words.len()).unwrap())),
+    const KINDS: [HelperProgram; 4] = [
+        HelperProgram::of::<Sleeper>(),
+        HelperProgram::of::<Waker>(),
+        HelperProgram::of::<Bare>(),
+        HelperProgram::behind("__other", |words| Some(u8::try_from(words.len()).unwrap())),
     ];
 
     fn served(words: &[&str]) -> Option<u8> {

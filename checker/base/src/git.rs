@@ -74,15 +74,15 @@ fn tracks_within(patience: Duration, dir: &Path, path: &Path) -> Tracked {
     spec.push(path);
     let words = ["ls-files".into(), "-z".into(), "--".into(), spec];
     match ask_within(patience, dir, words) {
-        Asked::NoGit => Tracked::No,
-        Asked::Answered(answer) => answer.judged(path),
-        Asked::Unanswered(why) => Tracked::Unknown(why),
+        GitReply::NoGit => Tracked::No,
+        GitReply::Answered(answer) => answer.judged(path),
+        GitReply::Unanswered(why) => Tracked::Unknown(why),
     }
 }
 
 /// Outcome of a question to git.
 #[derive(Debug)]
-pub enum Asked {
+pub enum GitReply {
     /// There is no git here.
     NoGit,
     /// Git has ended, with success or a failure.
@@ -93,7 +93,7 @@ pub enum Asked {
 
 /// Runs git with the arguments `words` in `dir`. They must be a command for which git starts no other program. The
 /// first 64 KiB of each stream are kept.
-pub fn ask<S: AsRef<OsStr>>(dir: &Path, words: impl IntoIterator<Item = S>) -> Asked {
+pub fn ask<S: AsRef<OsStr>>(dir: &Path, words: impl IntoIterator<Item = S>) -> GitReply {
     ask_within(PATIENCE, dir, words)
 }
 
@@ -102,13 +102,13 @@ pub fn ask_with<S: AsRef<OsStr>>(
     dir: &Path,
     words: impl IntoIterator<Item = S>,
     input: &[u8],
-) -> Asked {
+) -> GitReply {
     match piped(input) {
         Ok(input) => match question(dir, words) {
             Ok(mut command) => answered(PATIENCE, dir, command.stdin(input)),
-            Err(_) => Asked::NoGit,
+            Err(_) => GitReply::NoGit,
         },
-        Err(error) => Asked::Unanswered(system_words(&error)),
+        Err(error) => GitReply::Unanswered(system_words(&error)),
     }
 }
 
@@ -122,30 +122,30 @@ fn ask_within<S: AsRef<OsStr>>(
     patience: Duration,
     dir: &Path,
     words: impl IntoIterator<Item = S>,
-) -> Asked {
+) -> GitReply {
     match question(dir, words) {
         Ok(mut command) => answered(patience, dir, &mut command),
-        Err(_) => Asked::NoGit,
+        Err(_) => GitReply::NoGit,
     }
 }
 
-fn answered(patience: Duration, dir: &Path, command: &mut Command) -> Asked {
+fn answered(patience: Duration, dir: &Path, command: &mut Command) -> GitReply {
     let (mut child, kept) = match starting(|| command.spawn(), Child::id) {
         Ok(started) => started,
         // The directory is there, so what is missing is the program.
         Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => {
-            return Asked::NoGit;
+            return GitReply::NoGit;
         }
-        Err(error) => return Asked::Unanswered(system_words(&error)),
+        Err(error) => return GitReply::Unanswered(system_words(&error)),
     };
     match hear(&mut child, patience) {
-        Ok(answer) => Asked::Answered(answer),
+        Ok(answer) => GitReply::Answered(answer),
         Err(why) => {
             // Git and what it has started: git leads a process group of its own.
             let _ = kill(Pid::from_raw(-child.id().cast_signed()), Signal::SIGKILL);
             // One that hangs in a file system ends when that answers; it is not waited for.
             let _ = thread::Builder::new().spawn(move || (child.wait(), kept));
-            Asked::Unanswered(why)
+            GitReply::Unanswered(why)
         }
     }
 }

@@ -6,11 +6,11 @@ use crate::{process, process::proc_is_ours};
 
 /// The processes of the namespaces below ours, as `/proc` showed them at one moment.
 #[derive(Debug, Default)]
-pub struct Namespaces(HashMap<String, Vec<Member>>);
+pub struct Namespaces(HashMap<String, Vec<NamespaceMember>>);
 
 /// A process of another PID namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Member {
+pub struct NamespaceMember {
     /// PID of the process in this namespace.
     pub pid: i32,
     /// PID of the process in its own namespace, the one that a record written there has.
@@ -20,7 +20,7 @@ pub struct Member {
 impl Namespaces {
     /// One scan of every process. Other users' processes are not seen without privilege.
     pub fn scan() -> Self {
-        let mut members: HashMap<String, Vec<Member>> = HashMap::new();
+        let mut members: HashMap<String, Vec<NamespaceMember>> = HashMap::new();
         for pid in process::pids().filter(|_| proc_is_ours()) {
             let pids = pids_of(pid);
             let Some(pid_there) = pids.last().copied().filter(|_| pids.len() > 1) else {
@@ -32,13 +32,13 @@ impl Namespaces {
             let of_its = members
                 .entry(link.to_string_lossy().into_owned())
                 .or_default();
-            of_its.push(Member { pid, pid_there });
+            of_its.push(NamespaceMember { pid, pid_there });
         }
         Self(members)
     }
 
     /// The processes in `pid:[N]`; empty also when they cannot be seen.
-    pub fn members(&self, pid_ns: &str) -> &[Member] {
+    pub fn members(&self, pid_ns: &str) -> &[NamespaceMember] {
         self.0.get(pid_ns).map_or(&[], Vec::as_slice)
     }
 }

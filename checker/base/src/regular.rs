@@ -21,13 +21,13 @@ pub const CAREFULLY: OFlag = OFlag::O_NONBLOCK
 pub enum Links {
     /// The file is the one that it leads to.
     Followed,
-    /// [`Unread::Link`].
+    /// [`NotRead::Link`].
     Refused,
 }
 
 /// Why there is no such content.
 #[derive(Debug)]
-pub enum Unread {
+pub enum NotRead {
     /// The system said so.
     System(io::Error),
     /// A symbolic link, where none is followed.
@@ -40,7 +40,7 @@ pub enum Unread {
     TooLarge(u64),
 }
 
-impl fmt::Display for Unread {
+impl fmt::Display for NotRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MIB: u64 = 1024 * 1024;
         match self {
@@ -56,19 +56,19 @@ impl fmt::Display for Unread {
     }
 }
 
-impl From<io::Error> for Unread {
+impl From<io::Error> for NotRead {
     fn from(error: io::Error) -> Self {
         Self::System(error)
     }
 }
 
-impl From<Unread> for io::Error {
-    fn from(unread: Unread) -> Self {
+impl From<NotRead> for io::Error {
+    fn from(unread: NotRead) -> Self {
         let kind = match unread {
-            Unread::System(error) => return error,
-            Unread::Directory => io::ErrorKind::IsADirectory,
-            Unread::Link | Unread::Special => io::ErrorKind::InvalidInput,
-            Unread::TooLarge(_) => io::ErrorKind::FileTooLarge,
+            NotRead::System(error) => return error,
+            NotRead::Directory => io::ErrorKind::IsADirectory,
+            NotRead::Link | NotRead::Special => io::ErrorKind::InvalidInput,
+            NotRead::TooLarge(_) => io::ErrorKind::FileTooLarge,
         };
         Self::new(kind, unread.to_string())
     }
@@ -78,7 +78,7 @@ impl From<Unread> for io::Error {
 ///
 /// # Errors
 /// Why it is not.
-pub fn open(path: &Path, links: Links) -> Result<File, Unread> {
+pub fn open(path: &Path, links: Links) -> Result<File, NotRead> {
     open_at(AT_FDCWD, path, links)
 }
 
@@ -90,7 +90,7 @@ pub fn open_at(
     dir: impl AsFd,
     name: &(impl NixPath + ?Sized),
     links: Links,
-) -> Result<File, Unread> {
+) -> Result<File, NotRead> {
     let access = match links {
         Links::Followed => OFlag::O_RDONLY,
         Links::Refused => OFlag::O_RDONLY | OFlag::O_NOFOLLOW,
@@ -99,17 +99,17 @@ pub fn open_at(
         match openat(dir.as_fd(), name, access | CAREFULLY, Mode::empty()) {
             Ok(fd) => break File::from(fd),
             Err(Errno::EINTR) => {}
-            Err(Errno::ELOOP) if links == Links::Refused => return Err(Unread::Link),
+            Err(Errno::ELOOP) if links == Links::Refused => return Err(NotRead::Link),
             // A socket, or a device without a driver.
-            Err(Errno::ENXIO) => return Err(Unread::Special),
-            Err(errno) => return Err(Unread::System(errno.into())),
+            Err(Errno::ENXIO) => return Err(NotRead::Special),
+            Err(errno) => return Err(NotRead::System(errno.into())),
         }
     };
     let kind = file.metadata()?.file_type();
     match () {
         () if kind.is_file() => Ok(file),
-        () if kind.is_dir() => Err(Unread::Directory),
-        () => Err(Unread::Special),
+        () if kind.is_dir() => Err(NotRead::Directory),
+        () => Err(NotRead::Special),
     }
 }
 
@@ -117,7 +117,7 @@ pub fn open_at(
 ///
 /// # Errors
 /// Why there is none.
-pub fn read(path: &Path, links: Links, limit: u64) -> Result<Vec<u8>, Unread> {
+pub fn read(path: &Path, links: Links, limit: u64) -> Result<Vec<u8>, NotRead> {
     whole(open(path, links)?, limit)
 }
 
@@ -125,7 +125,7 @@ pub fn read(path: &Path, links: Links, limit: u64) -> Result<Vec<u8>, Unread> {
 ///
 /// # Errors
 /// As [`read`]; [`io::ErrorKind::InvalidData`]: it is not UTF-8.
-pub fn read_text(path: &Path, links: Links, limit: u64) -> Result<String, Unread> {
+pub fn read_text(path: &Path, links: Links, limit: u64) -> Result<String, NotRead> {
     String::from_utf8(read(path, links, limit)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8").into())
 }
@@ -134,11 +134,11 @@ pub fn read_text(path: &Path, links: Links, limit: u64) -> Result<String, Unread
 ///
 /// # Errors
 /// Why there is none.
-pub fn whole(file: File, limit: u64) -> Result<Vec<u8>, Unread> {
+pub fn whole(file: File, limit: u64) -> Result<Vec<u8>, NotRead> {
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        return Err(Unread::TooLarge(limit));
+        return Err(NotRead::TooLarge(limit));
     }
     Ok(bytes)
 }

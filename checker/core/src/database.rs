@@ -9,7 +9,7 @@ pub use crate::directory::{NoDatabase, NoDatabaseKind, Program};
 use crate::{
     directory,
     read::{self, Sight},
-    target::Target,
+    target::ParsedTarget,
 };
 use beadlock_base::shell::{Part, to_type};
 use beadlock_base::{
@@ -31,7 +31,7 @@ pub const FLEET_MARK: &CStr = c".exclusive-fleet";
 
 /// Variables and working directory that a search for a database uses; gathered where the command line is read.
 #[derive(Debug, Clone, Default)]
-pub struct Environment {
+pub struct DatabaseVariables {
     /// `$BEADLOCK_TARGET`: a target, `[beads:]DIR`.
     pub target: Option<OsString>,
     /// `$BEADS_DIR`: the database directory.
@@ -61,7 +61,7 @@ pub struct Database {
 impl Database {
     /// The database in the directory `path`, a redirect followed once. Fails when it does not exist, is not a
     /// directory, cannot be reached, or is the directory above a database.
-    pub fn named(path: &Path, environment: &Environment) -> Result<Self, NoDatabase> {
+    pub fn named(path: &Path, environment: &DatabaseVariables) -> Result<Self, NoDatabase> {
         let shown = escaped_path(path);
         let absolute = environment.cwd.join(path);
         // Without a slash at its end, which would lead over a link.
@@ -94,9 +94,9 @@ impl Database {
             return None;
         }
         // It was accepted as what it is called.
-        let environment = Environment {
+        let environment = DatabaseVariables {
             beads_dir: Some(self.at.clone().into()),
-            ..Environment::default()
+            ..DatabaseVariables::default()
         };
         let again = Self::named(&self.at, &environment).and_then(Self::to_stay_with);
         Some(again.map(|found| Self {
@@ -135,13 +135,13 @@ impl Database {
     }
 
     /// The database when none is named: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads` here or above.
-    pub fn find(environment: &Environment) -> Result<Self, NoDatabase> {
+    pub fn find(environment: &DatabaseVariables) -> Result<Self, NoDatabase> {
         if let Some(target) = environment
             .target
             .as_ref()
             .filter(|target| !target.is_empty())
         {
-            let dir = Target::parse(target).and_then(Target::into_database);
+            let dir = ParsedTarget::parse(target).and_then(ParsedTarget::into_database);
             let found = dir.and_then(|dir| Self::named(&dir, environment));
             return found.map_err(|error| error.of_variable("BEADLOCK_TARGET"));
         }
@@ -227,7 +227,11 @@ fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
 }
 
 /// Refuses a directory above a database: one with a `.beads` in it that is neither called `.beads` nor `$BEADS_DIR`.
-fn not_above_one(dir: &Path, path: &Path, environment: &Environment) -> Result<(), NoDatabase> {
+fn not_above_one(
+    dir: &Path,
+    path: &Path,
+    environment: &DatabaseVariables,
+) -> Result<(), NoDatabase> {
     let is_named_beads = [dir, path]
         .iter()
         .any(|path| path.file_name() == Some(OsStr::new(BEADS)));
@@ -243,7 +247,7 @@ fn not_above_one(dir: &Path, path: &Path, environment: &Environment) -> Result<(
     )))
 }
 
-fn is_beads_dir(dir: &Path, environment: &Environment) -> bool {
+fn is_beads_dir(dir: &Path, environment: &DatabaseVariables) -> bool {
     let named = environment
         .beads_dir
         .as_ref()
@@ -259,7 +263,7 @@ fn is_beads_dir(dir: &Path, environment: &Environment) -> bool {
 fn redirected(
     named: &Path,
     dir: PathBuf,
-    environment: &Environment,
+    environment: &DatabaseVariables,
 ) -> Result<PathBuf, NoDatabase> {
     let file = dir.join(REDIRECT);
     let shown = escaped_path(&named.join(REDIRECT));

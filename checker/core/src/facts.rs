@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 pub use crate::dialect::facts::{Depth, Facts, Ids, Liveness, Proof};
 use crate::dialect::{
-    Clocks, Mark, Moment, ProcessRecord, Record, Rejected, StartedAt, WantedFacts,
+    BeadlockKey, Clocks, Moment, ProcessRecord, Record, Rejected, StartedAt, WantedFacts,
     holder_name_is_fit,
 };
 use crate::watchdog;
@@ -277,7 +277,7 @@ impl ProcessRecord {
                 "holder must be 1 to 128 printable characters".to_owned(),
             ));
         }
-        let mark = Mark::of(pid, random_id());
+        let mark = BeadlockKey::of(pid, random_id());
         let record = Self {
             holder: holder.to_owned(),
             pid: i64::from(pid),
@@ -291,7 +291,7 @@ impl ProcessRecord {
     }
 }
 
-impl Mark {
+impl BeadlockKey {
     /// Makes the mark of the claim `id` for the process `pid`, at this moment. The process must be alive, or its start
     /// stays unknown.
     pub fn of(pid: u32, id: String) -> Self {

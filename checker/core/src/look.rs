@@ -4,7 +4,7 @@ use std::{collections::HashSet, os::fd::AsFd, time::Duration, time::Instant};
 
 use crate::{
     decision::{NotChecked, Skip},
-    dialect::{Content, Record},
+    dialect::{ContentKind, Record},
     facts::{Depth, Facts, sha256},
     obstacle::Obstacle,
 };
@@ -28,7 +28,7 @@ pub struct Look {
     /// Why there is no record of a lock; `None` where there is one, or nothing lies at the path.
     pub no_record: Option<NoRecord>,
     /// Kind of content of a file without a valid record; `None` where the record is valid, or nothing was read.
-    pub content: Option<Content>,
+    pub content: Option<ContentKind>,
     /// `beadlock.id`, the request id, or `sha256:` and 12 digits of the bytes; `None` when nothing could be read.
     pub id: Option<String>,
     /// The facts that the verdict rests on.
@@ -193,7 +193,7 @@ pub(crate) struct Judged {
     pub record: Option<Record>,
     pub no_record: Option<NoRecord>,
     /// Kind of content of a file without a valid record; `None` where there is a record, or nothing was read.
-    pub content: Option<Content>,
+    pub content: Option<ContentKind>,
     /// ID of the lock; `None` also where only the protocol is asked.
     pub id: Option<String>,
     pub facts: Option<Facts>,
@@ -365,9 +365,9 @@ fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> D
 
 /// Kind of content of a file without a valid record. A file with the name of a lock counts as a record, whatever data
 /// it has.
-fn content(bytes: &[u8], names: &Names) -> Content {
-    match Content::of(bytes) {
-        Content::Data if names.is_lock_by_name() => Content::Record,
+fn content(bytes: &[u8], names: &Names) -> ContentKind {
+    match ContentKind::of(bytes) {
+        ContentKind::Data if names.is_lock_by_name() => ContentKind::Record,
         content => content,
     }
 }

@@ -1,6 +1,6 @@
 //! Options of a check, for what goes beyond the protocol.
 
-use crate::{dialect::AgeLimits, dialect::Rules, facts::Depth, refresh::RefreshWatch};
+use crate::{dialect::AgeLimits, dialect::OperatorRules, facts::Depth, refresh::RefreshWatch};
 
 /// Options of a check. The default is the protocol alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,14 +33,14 @@ impl Options {
         }
     }
 
-    pub(crate) fn rules(&self) -> Rules {
+    pub(crate) fn rules(&self) -> OperatorRules {
         let Self {
             reap_proven_dead,
             keep_stale,
             limits,
             ..
         } = *self;
-        Rules {
+        OperatorRules {
             reap_proven_dead,
             keep_stale,
             limits,

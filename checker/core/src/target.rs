@@ -16,7 +16,7 @@ use beadlock_base::{
 
 /// A parsed target: a scheme, and what stands behind its colon.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct ParsedTarget {
     /// The scheme before the colon; `beads` where none is written.
     pub scheme: Scheme,
     /// The text after the colon, to the byte.
@@ -102,7 +102,7 @@ impl Scheme {
     }
 }
 
-impl Target {
+impl ParsedTarget {
     /// Parses `SCHEME:REST` or a path. A scheme is letters up to the first colon, with no slash before it; a path that
     /// looks so is written `./a:b`. Errors: an unknown scheme, or nothing at all: the command line is wrong (exit 2).
     pub fn parse(text: &OsStr) -> Result<Self, NoDatabase> {
@@ -240,8 +240,8 @@ mod tests {
 
     #[test]
     fn parses() {
-        let parsed = |text: &str| Target::parse(OsStr::new(text));
-        let target = |scheme, rest: &str| Target {
+        let parsed = |text: &str| ParsedTarget::parse(OsStr::new(text));
+        let target = |scheme, rest: &str| ParsedTarget {
             scheme,
             rest: rest.into(),
         };
@@ -288,10 +288,12 @@ mod tests {
 
     #[test]
     fn every_scheme_is_parsed_and_named_where_one_is_unknown() {
-        let unknown = Target::parse(OsStr::new("ftp:x")).unwrap_err().to_string();
+        let unknown = ParsedTarget::parse(OsStr::new("ftp:x"))
+            .unwrap_err()
+            .to_string();
         for scheme in Scheme::ALL {
             let text = format!("{}x", scheme.prefix());
-            assert!(Target::parse(OsStr::new(&text)).is_ok(), "{text}");
+            assert!(ParsedTarget::parse(OsStr::new(&text)).is_ok(), "{text}");
             assert_eq!(Scheme::split(text.as_bytes()), Some((scheme, &b"x"[..])));
             assert!(
                 unknown.contains(&format!("{}{}", scheme.prefix(), scheme.words()[1])),
@@ -306,8 +308,8 @@ mod tests {
     fn a_path_need_not_be_utf8() {
         let path = OsStr::from_bytes(b"a\xff/.beads");
         assert_eq!(
-            Target::parse(path).unwrap(),
-            Target {
+            ParsedTarget::parse(path).unwrap(),
+            ParsedTarget {
                 scheme: Scheme::Beads,
                 rest: path.into()
             }

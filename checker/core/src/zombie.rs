@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::verdict::{Reason, Verdict};
 use crate::{
-    dialect::{AgeLimits, Record, Rules},
+    dialect::{AgeLimits, OperatorRules, Record},
     facts::Facts,
 };
 use beadlock_base::{escape::escaped, process};
@@ -30,7 +30,7 @@ impl Zombie {
         if !Stat::read(pid)?.is_zombie() {
             return None;
         }
-        let rules = Rules {
+        let rules = OperatorRules {
             reap_proven_dead: true,
             keep_stale: true,
             limits: AgeLimits::DEFAULT,

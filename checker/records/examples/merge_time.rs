@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use beadlock_records::{Labels, RecordFile, Undecided, blemishes, differing, merge};
+use beadlock_records::{ConflictLabels, RecordFile, Undecided, blemishes, differing, merge};
 
 /// A file of records of some 280 bytes. `changed` says of a record what else is in its title, and at which second it changed.
 fn file(records: usize, changed: impl Fn(usize) -> Option<(&'static str, usize)>) -> String {
@@ -64,7 +64,7 @@ fn main() {
         peak()
     );
 
-    let labels = Labels::default();
+    let labels = ConflictLabels::default();
     let merged = |ours: &str, theirs: &str| {
         let (base, ours, theirs) = (base.as_bytes(), ours.as_bytes(), theirs.as_bytes());
         merge(base, ours, theirs, &Undecided::Mark(labels))

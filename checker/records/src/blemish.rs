@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::lines::{self, Kind, Line};
+use crate::lines::{self, LineKind, RecordLine};
 
 /// A line that a record file should not have. `Display` says it in one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub fn blemishes(file: &[u8]) -> Vec<Blemish<'_>> {
     let mut found = Vec::new();
     lines::read(file, |line, kind| {
         // Each of them keeps a line from being JSON.
-        if kind == Kind::Bad {
+        if kind == LineKind::Bad {
             found.push(Blemish {
                 kind: blemish(line),
                 line: line.number as usize,
@@ -44,7 +44,7 @@ pub fn blemishes(file: &[u8]) -> Vec<Blemish<'_>> {
     found
 }
 
-fn blemish(line: Line<'_>) -> BlemishKind {
+fn blemish(line: RecordLine<'_>) -> BlemishKind {
     let text = line.text;
     if text.starts_with(b"<<<<<<< ") || text.starts_with(b">>>>>>> ") || text == b"=======" {
         BlemishKind::Marker

@@ -7,15 +7,15 @@ const SHOWN: usize = 200;
 
 /// Text with control characters, line separators and marks of writing direction escaped, what is not UTF-8 as U+FFFD, cut
 /// at 200 characters.
-pub fn escaped(text: &[u8]) -> Escaped<'_> {
-    Escaped(text)
+pub fn escaped(text: &[u8]) -> EscapedText<'_> {
+    EscapedText(text)
 }
 
 /// Made by [`escaped`].
 #[derive(Debug, Clone, Copy)]
-pub struct Escaped<'a>(&'a [u8]);
+pub struct EscapedText<'a>(&'a [u8]);
 
-impl fmt::Display for Escaped<'_> {
+impl fmt::Display for EscapedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What is shown fits into so many bytes.
         let begin = &self.0[..self.0.len().min(4 * (SHOWN + 1))];

@@ -6,7 +6,7 @@ use crate::json::Value;
 use crate::time::Time;
 
 /// The line that one version has for an id, if there is one that counts.
-pub enum Held<'a> {
+pub enum IdCount<'a> {
     Nothing,
     Line(&'a [u8]),
     /// Several lines that are not one record: they were created at different times.
@@ -18,12 +18,12 @@ pub fn created_at<'v, 'a>(record: &'v Value<'a>) -> Option<&'v Value<'a>> {
 }
 
 /// The line that counts: the newest of several by its time; where none is newer, the last one in the file.
-pub fn held<'a>(mut lines: impl Iterator<Item = &'a [u8]> + Clone) -> Held<'a> {
+pub fn held<'a>(mut lines: impl Iterator<Item = &'a [u8]> + Clone) -> IdCount<'a> {
     let Some(first) = lines.next() else {
-        return Held::Nothing;
+        return IdCount::Nothing;
     };
     if lines.clone().all(|line| line == first) {
-        return Held::Line(first);
+        return IdCount::Line(first);
     }
     // One after the other, and none is kept: an id may have a million lines.
     let mut created: Option<Vec<u8>> = None;
@@ -33,7 +33,7 @@ pub fn held<'a>(mut lines: impl Iterator<Item = &'a [u8]> + Clone) -> Held<'a> {
         if let Some(this) = value.as_ref().and_then(created_at) {
             let other = created.get_or_insert_with(|| this.raw.to_vec());
             if !Value::read(other).is_some_and(|other| other.equals(this)) {
-                return Held::TwoThings;
+                return IdCount::TwoThings;
             }
         }
         let time = value.as_ref().and_then(Value::object).and_then(Time::of);
@@ -45,5 +45,5 @@ pub fn held<'a>(mut lines: impl Iterator<Item = &'a [u8]> + Clone) -> Held<'a> {
             counts = (line, time);
         }
     }
-    Held::Line(counts.0)
+    IdCount::Line(counts.0)
 }

@@ -106,7 +106,7 @@ mod words;
 
 pub use blemish::{Blemish, BlemishKind, blemishes, new_blemishes};
 pub use id::Id;
-pub use merge::{Labels, MAX_BYTES, MAX_LINES, Merged, TooLarge, Undecided, merge};
+pub use merge::{ConflictLabels, MAX_BYTES, MAX_LINES, Merged, TooLarge, Undecided, merge};
 pub use outcome::{Conflict, ConflictKind, MemberConflict, Note, Side};
 pub use record_file::{Ahead, RecordFile, ahead_of, differing, gone, older};
 pub use words::{Sentence, SideNames};

@@ -9,7 +9,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Kind of a line, by its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind<'a> {
+pub enum LineKind<'a> {
     /// A JSON object with an id.
     Record(LineId<'a>),
     /// Other JSON.
@@ -20,7 +20,7 @@ pub enum Kind<'a> {
 
 /// A line that is more than spaces.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
+pub struct RecordLine<'a> {
     /// Bytes of the line, without its end.
     pub text: &'a [u8],
     /// Offset of these bytes in the file.
@@ -43,7 +43,7 @@ pub struct Frame {
 ///
 /// A CR before an LF, and one at the end of a last line without LF, belongs to the end of its line. (In the second case
 /// too: else a merge would add the LF, and the next one would find another line.)
-pub fn read<'a>(bytes: &'a [u8], mut line: impl FnMut(Line<'a>, Kind<'a>)) -> Frame {
+pub fn read<'a>(bytes: &'a [u8], mut line: impl FnMut(RecordLine<'a>, LineKind<'a>)) -> Frame {
     let (has_byte_order_mark, rest) = match bytes.strip_prefix(BYTE_ORDER_MARK) {
         Some(rest) => (true, rest),
         None => (false, bytes),
@@ -67,7 +67,7 @@ pub fn read<'a>(bytes: &'a [u8], mut line: impl FnMut(Line<'a>, Kind<'a>)) -> Fr
             has_crlf = Some(ends_in_cr && has_crlf.unwrap_or(true));
         }
         let has_end = end.is_some();
-        let this = Line {
+        let this = RecordLine {
             text,
             begin,
             number,
@@ -82,7 +82,7 @@ pub fn read<'a>(bytes: &'a [u8], mut line: impl FnMut(Line<'a>, Kind<'a>)) -> Fr
 }
 
 /// The kind of a line. Where an object has `id` twice, the later one counts, as it does for most readers.
-pub fn kind(line: &[u8], is_utf8: bool) -> Kind<'_> {
+pub fn kind(line: &[u8], is_utf8: bool) -> LineKind<'_> {
     let mut id = None;
     let outer = json::members(line, is_utf8, |name, value| {
         // A name with an escape is longer than `id` itself.
@@ -91,9 +91,9 @@ pub fn kind(line: &[u8], is_utf8: bool) -> Kind<'_> {
         }
     });
     match (outer, id) {
-        (Outer::Bad, _) => Kind::Bad,
-        (Outer::Object, Some(id)) => Kind::Record(id),
-        _ => Kind::Other,
+        (Outer::Bad, _) => LineKind::Bad,
+        (Outer::Object, Some(id)) => LineKind::Record(id),
+        _ => LineKind::Other,
     }
 }
 

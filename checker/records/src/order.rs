@@ -1,13 +1,13 @@
 //! In which order the lines of a merged file stand.
 
 use crate::json::Value;
-use crate::keys::{Key, Keys, VERSIONS, Version};
+use crate::keys::{LineKey, LineKeys, VERSIONS, Version};
 use crate::time::Rank;
 
 /// The keys that the result has, in its order. `is_kept` says for each key whether the result has it.
-pub fn merged(keys: &Keys<'_>, is_kept: &[bool]) -> Vec<u32> {
+pub fn merged(keys: &LineKeys<'_>, is_kept: &[bool]) -> Vec<u32> {
     let is_sorted = |version: Version| {
-        let lines: Vec<&Key<'_>> = keys.sequence(version).map(|key| keys.key(key)).collect();
+        let lines: Vec<&LineKey<'_>> = keys.sequence(version).map(|key| keys.key(key)).collect();
         lines.iter().all(|key| key.is_record()) && lines.is_sorted()
     };
     let [base, ours, theirs] = VERSIONS.map(|version| -> Vec<u32> {
@@ -26,7 +26,7 @@ pub fn merged(keys: &Keys<'_>, is_kept: &[bool]) -> Vec<u32> {
 
 /// The keys of BASE that are still there: in BASE's order, or in that of the side that alone changed it. What only one side
 /// still has goes where BASE has it, which is behind the nearest key before it that both have.
-fn old_keys(keys: &Keys<'_>, base: &[u32], ours: &[u32], theirs: &[u32]) -> Vec<u32> {
+fn old_keys(keys: &LineKeys<'_>, base: &[u32], ours: &[u32], theirs: &[u32]) -> Vec<u32> {
     let is_everywhere = |key: &u32| VERSIONS.iter().all(|version| keys.has(*key, *version));
     let [in_base, in_ours, in_theirs] = [base, ours, theirs].map(|sequence| -> Vec<u32> {
         let common = sequence.iter().copied().filter(is_everywhere);
@@ -62,7 +62,7 @@ fn old_keys(keys: &Keys<'_>, base: &[u32], ours: &[u32], theirs: &[u32]) -> Vec<
 }
 
 /// Puts what was added behind the nearest old key before it in its own file, the earlier one of two.
-fn with_additions(keys: &Keys<'_>, old: &[u32], ours: &[u32], theirs: &[u32]) -> Vec<u32> {
+fn with_additions(keys: &LineKeys<'_>, old: &[u32], ours: &[u32], theirs: &[u32]) -> Vec<u32> {
     /// Not yet seen.
     const NOWHERE: usize = usize::MAX;
     let mut place = vec![NOWHERE; keys.count()];
@@ -107,7 +107,7 @@ fn with_additions(keys: &Keys<'_>, old: &[u32], ours: &[u32], theirs: &[u32]) ->
 
 /// Merges two sides' additions at one place.
 struct Additions<'k, 'a> {
-    keys: &'k Keys<'a>,
+    keys: &'k LineKeys<'a>,
     is_written: Vec<bool>,
 }
 
@@ -118,7 +118,7 @@ struct Addition {
 }
 
 impl<'k, 'a> Additions<'k, 'a> {
-    fn new(keys: &'k Keys<'a>) -> Self {
+    fn new(keys: &'k LineKeys<'a>) -> Self {
         let is_written = vec![false; keys.count()];
         Self { keys, is_written }
     }

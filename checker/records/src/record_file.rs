@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use crate::held::{Held, held};
+use crate::held::{IdCount, held};
 use crate::id::{Id, LineId};
 use crate::json::Value;
-use crate::lines::{self, Kind, Line};
+use crate::lines::{self, LineKind, RecordLine};
 use crate::time::{self, Time};
 
 /// Seconds that a time may be ahead of the clock without a word: clocks differ.
@@ -65,7 +65,7 @@ impl<'a> Record<'a> {
     /// The value of the line that counts; `None` where two things have this id.
     fn value(&self) -> Option<Value<'a>> {
         match held(self.lines()) {
-            Held::Line(line) => Value::read(line),
+            IdCount::Line(line) => Value::read(line),
             _ => None,
         }
     }
@@ -93,13 +93,13 @@ impl<'a> RecordFile<'a> {
         file
     }
 
-    fn add(&mut self, line: Line<'a>, kind: Kind<'a>) {
+    fn add(&mut self, line: RecordLine<'a>, kind: LineKind<'a>) {
         let line = line.text;
         match kind {
-            Kind::Bad => self.bad_lines += 1,
-            Kind::Other | Kind::Record(_) => self.json_lines += 1,
+            LineKind::Bad => self.bad_lines += 1,
+            LineKind::Other | LineKind::Record(_) => self.json_lines += 1,
         }
-        let Kind::Record(id) = kind else {
+        let LineKind::Record(id) = kind else {
             *self.others.entry(line).or_default() += 1;
             return;
         };

@@ -48,7 +48,7 @@ pub enum Asks {
 
 /// What one look at the processes has shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
+pub enum TreeLook {
     /// These live.
     Living(Vec<Stat>),
     /// Somebody lives whom `/proc` does not show.
@@ -59,7 +59,7 @@ pub enum Look {
     Nobody,
 }
 
-impl Look {
+impl TreeLook {
     /// That of one scan, which may have missed a process.
     pub fn of_scan(living: Vec<Stat>) -> Self {
         if living.is_empty() {
@@ -100,7 +100,7 @@ impl Now {
 
 /// What is to be done after a look.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct EndingStep {
     /// To be sent in this order. An empty list is for those who are not seen.
     pub send: Vec<(Signal, Vec<Stat>)>,
     /// When the next look is due.
@@ -198,11 +198,11 @@ impl Ending {
 
     /// What the clock and the look ask for, and a deadline that is kept elsewhere. KILL reaches the watchdogs of holds
     /// among the living only when nobody else is left: until then their locks are held.
-    pub fn next(&mut self, look: &Look, now: Now, demand: Demand) -> Step {
+    pub fn next(&mut self, look: &TreeLook, now: Now, demand: Demand) -> EndingStep {
         let done = match look {
-            Look::Nobody => true,
-            Look::NoneSeen => std::mem::replace(&mut self.seen_none, true),
-            Look::Living(_) | Look::Hidden => {
+            TreeLook::Nobody => true,
+            TreeLook::NoneSeen => std::mem::replace(&mut self.seen_none, true),
+            TreeLook::Living(_) | TreeLook::Hidden => {
                 self.seen_none = false;
                 return if demand == Demand::Kill || self.is_over(now.instant) {
                     self.kill(look.living(), now.instant)
@@ -211,7 +211,7 @@ impl Ending {
                 };
             }
         };
-        Step {
+        EndingStep {
             send: Vec::new(),
             again_in: SHORT,
             done,
@@ -222,7 +222,7 @@ impl Ending {
         self.kill_at.is_some_and(|at| now >= at)
     }
 
-    fn ask(&mut self, living: &[Stat], now: Now) -> Step {
+    fn ask(&mut self, living: &[Stat], now: Now) -> EndingStep {
         let is_first = !std::mem::replace(&mut self.has_asked, true);
         let new: Vec<Stat> = match self.asks {
             Asks::Present if is_first => living.to_vec(),
@@ -240,7 +240,7 @@ impl Ending {
         };
         let pause = self.pause;
         self.pause = (pause * 2).min(self.longest_pause);
-        Step {
+        EndingStep {
             send,
             again_in: pause.min(self.left(now.instant)),
             done: false,
@@ -271,7 +271,7 @@ impl Ending {
     }
 
     /// New ones get KILL at once. The same ones again get it after a pause, which grows: they may not be killed at all.
-    fn kill(&mut self, living: &[Stat], now: Instant) -> Step {
+    fn kill(&mut self, living: &[Stat], now: Instant) -> EndingStep {
         let mut ids: Vec<Id> = living.iter().map(id).collect();
         ids.sort_unstable();
         let since = self.killing.as_ref().map_or(now, |killing| killing.since);
@@ -298,7 +298,7 @@ impl Ending {
             }
         };
         self.killing = Some(killing);
-        Step {
+        EndingStep {
             send,
             again_in: again_in.min(last),
             done: last.is_zero(),
@@ -332,7 +332,7 @@ fn id(stat: &Stat) -> Id {
 /// Processes that are to end, how they are found, and how they are reached.
 pub trait Members {
     /// Who lives of them now.
-    fn look(&mut self) -> Look;
+    fn look(&mut self) -> TreeLook;
 
     /// Sends the signal to these, which the last look has shown, and where the list is empty to those it has not shown.
     fn signal(&mut self, signal: Signal, to: &[Stat]) {
@@ -370,8 +370,8 @@ pub fn end_all(members: &mut impl Members, mut ending: Ending) {
 pub struct Group(pub Pid);
 
 impl Members for Group {
-    fn look(&mut self) -> Look {
-        process::living_in_group(self.0.as_raw()).map_or(Look::Hidden, Look::of_scan)
+    fn look(&mut self) -> TreeLook {
+        process::living_in_group(self.0.as_raw()).map_or(TreeLook::Hidden, TreeLook::of_scan)
     }
 
     /// To the group as one: nobody who is just being born in it is missed.

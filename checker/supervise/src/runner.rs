@@ -9,7 +9,7 @@
 //! |---|---|
 //! | 0 | the gate, the same open file as the daemon's; `/dev/null` where there is no gate |
 //! | 1 | what the command writes to its stdout and stderr; closed once that is all |
-//! | 2 | one line, at the end: [`Ended`] |
+//! | 2 | one line, at the end: [`RunEnd`] |
 //! | one more, by number | of a cycle in a fleet: the deadline of the work, each later one ([`DeadlineWatch`]) |
 //!
 //! Its working directory is the one above the database, by descriptor, and the command begins there.
@@ -57,9 +57,9 @@ use beadlock_core::{
     gate::Gate,
     gate_loss::{GateLoss, GateWatch},
 };
-use work::{InFleet, WaitEnd, Work};
+use work::{FleetWork, WaitEnd, Work};
 
-use beadlock_base::beside::{Helpers, Kind, this_program};
+use beadlock_base::beside::{HelperProgram, Helpers, this_program};
 /// The hidden first argument.
 pub use beadlock_base::beside::{RUNNER as ARGUMENT, THIS};
 
@@ -174,9 +174,9 @@ impl RunnerDeadline {
     }
 }
 
-/// How a command ended. `Display` is the runner's line on descriptor 2, [`Ended::parse`] reads it.
+/// How a command ended. `Display` is the runner's line on descriptor 2, [`RunEnd::parse`] reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnd {
     /// By itself, with this exit code.
     Exit(i32),
     /// Killed by this signal.
@@ -191,7 +191,7 @@ pub enum Ended {
     NotStarted(String),
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for RunEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exit(code) => write!(f, "exit {code}"),
@@ -204,7 +204,7 @@ impl fmt::Display for Ended {
     }
 }
 
-impl Ended {
+impl RunEnd {
     /// Reads the runner's line. `None`: the runner ended without one, so it was killed.
     pub fn parse(line: &str) -> Option<Self> {
         let (word, rest) = line
@@ -238,7 +238,7 @@ impl Ended {
 }
 
 /// The runner, for the programs that start one.
-pub const KIND: Kind = Kind::behind(ARGUMENT, |args| Some(main(args)));
+pub const KIND: HelperProgram = HelperProgram::behind(ARGUMENT, |args| Some(main(args)));
 
 /// The runner's `main`, with the arguments after [`ARGUMENT`]. Returns the exit code.
 fn main(args: &[OsString]) -> u8 {
@@ -246,12 +246,12 @@ fn main(args: &[OsString]) -> u8 {
         let _ = writeln!(
             io::stderr(),
             "{}",
-            Ended::NotStarted("this is for beadlock's own use".to_owned())
+            RunEnd::NotStarted("this is for beadlock's own use".to_owned())
         );
         return 2;
     };
     let ended =
-        run(&order, &deadline).unwrap_or_else(|error| Ended::NotStarted(system_words(&error)));
+        run(&order, &deadline).unwrap_or_else(|error| RunEnd::NotStarted(system_words(&error)));
     // The daemon reads the output to its end, and that must not need an open file to be had.
     let _ = close(libc::STDOUT_FILENO);
     // In one piece: half a word would be another one.
@@ -265,7 +265,7 @@ fn main(args: &[OsString]) -> u8 {
     0
 }
 
-fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
+fn run(order: &Order, deadline: &OsStr) -> io::Result<RunEnd> {
     // First: it takes the descriptor out of what the command could inherit.
     let deadline = RunnerDeadline::watch(deadline)?;
     // Handlers and not SIG_IGN or a mask: the command must not inherit them. One for SIGCHLD too, for a daemon
@@ -291,7 +291,7 @@ fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
     })?;
 
     let Some((program, args)) = order.command.split_first() else {
-        return Ok(Ended::NotStarted("there is no command".to_owned()));
+        return Ok(RunEnd::NotStarted("there is no command".to_owned()));
     };
     let mut command = Command::new(program);
     // In the directory that this process was started in.
@@ -316,9 +316,9 @@ fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
         let tree = Tree::as_subreaper()?;
         sys::killed_with_this_thread(&mut command);
         if deadline.demand() > Demand::Nothing {
-            return Ok(Ended::FleetLost);
+            return Ok(RunEnd::FleetLost);
         }
-        fleet = Some(InFleet { deadline, tree });
+        fleet = Some(FleetWork { deadline, tree });
     }
     let child = command.spawn()?;
     drop(command); // It has the pipe's other end.
@@ -327,15 +327,15 @@ fn run(order: &Order, deadline: &OsStr) -> io::Result<Ended> {
     let ended = match work.wait(order.timeout, watch.as_ref()) {
         WaitEnd::TimedOut => {
             let _ = work.end();
-            Ended::TimedOut
+            RunEnd::TimedOut
         }
         WaitEnd::Deadline => {
             let _ = work.end();
-            Ended::FleetLost
+            RunEnd::FleetLost
         }
         // What it has started would work on, and its gate would be gone.
-        end if end == WaitEnd::GateLost || work.was_killed() => Ended::of_work(work.end(), watch),
-        _ => Ended::of_work(work.reap(), watch),
+        end if end == WaitEnd::GateLost || work.was_killed() => RunEnd::of_work(work.end(), watch),
+        _ => RunEnd::of_work(work.reap(), watch),
     };
     drop(stopper);
     // Never a message, only its end. A write that still blocks then ends with this process.
@@ -403,18 +403,18 @@ mod tests {
     fn the_line_says_how_it_ended() {
         let why = "no such file or directory".to_owned();
         let ended = [
-            Ended::Exit(0),
-            Ended::Exit(255),
-            Ended::Signal(9),
-            Ended::TimedOut,
-            Ended::FleetLost,
+            RunEnd::Exit(0),
+            RunEnd::Exit(255),
+            RunEnd::Signal(9),
+            RunEnd::TimedOut,
+            RunEnd::FleetLost,
         ];
         for ended in ended
             .into_iter()
-            .chain([Ended::NotStarted(why)])
-            .chain([GateLoss::Replaced, GateLoss::Vanished].map(Ended::GateLost))
+            .chain([RunEnd::NotStarted(why)])
+            .chain([GateLoss::Replaced, GateLoss::Vanished].map(RunEnd::GateLost))
         {
-            assert_eq!(Ended::parse(&format!("{ended}\n")), Some(ended));
+            assert_eq!(RunEnd::parse(&format!("{ended}\n")), Some(ended));
         }
         for noise in [
             "",
@@ -424,7 +424,7 @@ mod tests {
             "gate-lost x",
             "thread 'main' panicked at",
         ] {
-            assert_eq!(Ended::parse(noise), None, "{noise}");
+            assert_eq!(RunEnd::parse(noise), None, "{noise}");
         }
     }
 

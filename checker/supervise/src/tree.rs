@@ -20,7 +20,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::{errno::Errno, unistd::Pid};
 
-use super::{ending::Look, known_process::HelperKind};
+use super::{ending::TreeLook, known_process::HelperKind};
 use beadlock_base::escape::process_name;
 
 /// How a process ended.
@@ -203,27 +203,27 @@ impl Tree {
     /// What lives of the tree of our child `main`, which is not reaped. Mostly nothing once that has ended, and then our
     /// own children tell it, however many processes there are. The tree's end is not believed by scans of them all: a
     /// chain of processes that each start the next and end is faster.
-    pub fn look(&self, main: i32) -> Look {
+    pub fn look(&self, main: i32) -> TreeLook {
         if end_of(main).is_none() {
             // It lives, seen or not.
-            return match Look::of_scan(self.living()) {
-                Look::NoneSeen => Look::Hidden,
+            return match TreeLook::of_scan(self.living()) {
+                TreeLook::NoneSeen => TreeLook::Hidden,
                 look => look,
             };
         }
         if self.orphans(main).is_some_and(|none| none.is_empty()) {
-            return Look::Nobody;
+            return TreeLook::Nobody;
         }
         let all = process::all();
         reap_orphans_of(&all, main);
         let living = self.living_of(all);
         if !living.is_empty() {
-            return Look::Living(living);
+            return TreeLook::Living(living);
         }
         match self.orphans(main) {
-            Some(none) if none.is_empty() => Look::Nobody,
-            Some(orphans) => Look::Living(orphans),
-            None => Look::NoneSeen,
+            Some(none) if none.is_empty() => TreeLook::Nobody,
+            Some(orphans) => TreeLook::Living(orphans),
+            None => TreeLook::NoneSeen,
         }
     }
 

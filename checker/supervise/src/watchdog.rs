@@ -49,11 +49,11 @@ use beadlock_base::process::Stat;
 use beadlock_core::helper_request::{KIND, WatchdogRequest};
 use serde::{Deserialize, Serialize};
 
-use crate::ending::{Asks, Ending, Look, Members, end_all};
+use crate::ending::{Asks, Ending, Members, TreeLook, end_all};
 use crate::tree::Tree;
 use beadlock_base::escape::in_title;
 use beside_command::{BesideCommand, begin};
-use pulse::{Came, Heard};
+use pulse::{Heard, RenewalNews};
 use standstill::Standstill;
 
 pub use crate::tree::{VARIABLE, variable};
@@ -152,7 +152,7 @@ fn wait_for_parent(heard: &mut Heard, tree: impl Fn() -> Vec<Stat>) {
     let mut standstill = Standstill::default();
     let stdin = io::stdin();
     let mut stands = false;
-    while heard.wait(stdin.as_fd(), stands.then_some(AGAIN)) == Came::Time {
+    while heard.wait(stdin.as_fd(), stands.then_some(AGAIN)) == RenewalNews::Time {
         if heard.is_late() {
             standstill.keep(&tree);
             stands = true;
@@ -169,8 +169,8 @@ struct Orphaned {
 }
 
 impl Members for Orphaned {
-    fn look(&mut self) -> Look {
-        Look::of_scan(self.tree.living())
+    fn look(&mut self) -> TreeLook {
+        TreeLook::of_scan(self.tree.living())
     }
 
     fn demand(&mut self) -> Demand {
@@ -185,7 +185,7 @@ impl Members for Orphaned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use beadlock_base::beside::{Kind, helper_words, request_in, serve};
+    use beadlock_base::beside::{HelperProgram, helper_words, request_in, serve};
     use beadlock_base::deadline::WorkDeadline;
     use beadlock_core::helper_request::OpenGate;
 
@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn written(helper: &impl Helper) -> Vec<u8> {
-        let helpers = serve(&[], const { &[Kind::of::<WatchdogHelper>()] }).unwrap();
+        let helpers = serve(&[], const { &[HelperProgram::of::<WatchdogHelper>()] }).unwrap();
         let [_, _, request] = helper_words(helpers, "does it", helper).unwrap();
         assert!(!request.contains('\0'), "{request}");
         request.into_bytes()

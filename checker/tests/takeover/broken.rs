@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::{Options, Place, Reason, Watched};
-use beadlock_core::take::{Broken, Licence, Means, Seen, Step};
+use beadlock_core::take::{BreakableLock, Broken, Licence, Means, Step};
 
 use crate::scene::{
     Database, MEANS, REMOVAL, Writer, crash_at, dead, has_crashed, live, locked_by, site,
@@ -37,12 +37,12 @@ fn text(kind: &str) -> String {
     }
 }
 
-fn seen(database: &Database) -> Seen {
-    Seen::at(&Place::beads(database.path()), &Options::default())
+fn seen(database: &Database) -> BreakableLock {
+    BreakableLock::at(&Place::beads(database.path()), &Options::default())
 }
 
 /// A database with such a lock, and the look that somebody has taken at it.
-fn locked(kind: &str) -> (Database, Seen) {
+fn locked(kind: &str) -> (Database, BreakableLock) {
     let database = Database::new();
     fs::write(database.lock(), text(kind)).unwrap();
     let seen = seen(&database);

@@ -12,12 +12,12 @@ use crate::observe::{Stopped, WaitControl};
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Asks every 50 ms. It stops the wait as SIGINT would. Where the system has no clock to give it does not ask.
-pub struct Asking<'a> {
+pub struct CancelCheck<'a> {
     clock: OnceCell<Option<TimerFd>>,
     is_over: &'a mut dyn FnMut() -> bool,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> CancelCheck<'a> {
     /// The wait is over once `is_over` says so.
     pub fn whether(is_over: &'a mut dyn FnMut() -> bool) -> Self {
         Self {
@@ -38,7 +38,7 @@ fn clock() -> Option<TimerFd> {
     Some(clock)
 }
 
-impl WaitControl for Asking<'_> {
+impl WaitControl for CancelCheck<'_> {
     fn signals(&self) -> Option<BorrowedFd<'_>> {
         self.clock.get_or_init(clock).as_ref().map(AsFd::as_fd)
     }
@@ -52,7 +52,7 @@ impl WaitControl for Asking<'_> {
     }
 }
 
-impl fmt::Debug for Asking<'_> {
+impl fmt::Debug for CancelCheck<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Asking").finish_non_exhaustive()
     }

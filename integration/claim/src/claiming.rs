@@ -5,7 +5,7 @@ use beadlock_core::gate::Gate;
 use beadlock_core::take::{self, Attempt, Held, Site};
 use beadlock_core::{Options, Removed};
 
-use super::{fleet, gate, patience::Patience, request::ClaimRequest};
+use super::{fleet, gate, patience::Retry, request::ClaimRequest};
 use crate::observe::{Stopped, WaitControl};
 use crate::{error::Error, observe::Notice, trail::Trail};
 
@@ -20,7 +20,7 @@ impl ClaimRequest {
         removed: impl Fn(&Removed),
     ) -> Result<Held, Stopped> {
         let dir = self.target.dir();
-        let mut patience = Patience::new(&self.target, self.wait, self.drain, self.options);
+        let mut patience = Retry::new(&self.target, self.wait, self.drain, self.options);
         let mut gate_is_missed = false;
         loop {
             let attempt = match gate::take(dir, dir, self.drain, attendant)? {

@@ -39,9 +39,9 @@ impl RecordDraft {
             Self::Process { labels } => of_process(labels, pid, holder, id).map(Record::from),
             Self::Tower { fields, about } => Ok(of_name(fields, about.as_deref(), pid).into()),
             Self::Memory { operation, about } => {
-                let mark = memory::Mark {
+                let mark = memory::BeadlockKey {
                     about: about.clone(),
-                    ..memory::Mark::of(pid, id.to_owned())
+                    ..memory::BeadlockKey::of(pid, id.to_owned())
                 };
                 let at = mark.started_at.unwrap_or_else(now);
                 let host = hostname().map(|name| name.to_string());

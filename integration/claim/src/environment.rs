@@ -186,8 +186,8 @@ impl Environment {
 
     /// The settings of the search for a target: `BEADLOCK_TARGET` without a shell's quotes, `BEADS_DIR` and the working
     /// directory, which is `.` where it cannot be told.
-    pub fn of_database(&self) -> database::Environment {
-        database::Environment {
+    pub fn of_database(&self) -> database::DatabaseVariables {
+        database::DatabaseVariables {
             target: self.get("BEADLOCK_TARGET").map(unquoted),
             beads_dir: self.get("BEADS_DIR").map(OsString::from),
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),

@@ -7,8 +7,8 @@ use std::{fmt, path::Path, time::Duration};
 use beadlock_core::{gate_loss::GateWatch, take::Held};
 
 use super::lease::heartbeat::{HeartbeatEvent, Heartbeats};
-use super::lease::{FAILURES_IN_A_ROW, Limits};
-use super::loss::{self, EndedWatch, Loss, Watch, WatchStart, Watched};
+use super::lease::{FAILURES_IN_A_ROW, LeaseTimes};
+use super::loss::{self, EndedWatch, Loss, LossSource, LossWatcher, WatchStart};
 use crate::{error::Error, observe::Notice, trail::Trail};
 use beadlock_supervise::watchdog::HearHeartbeats;
 
@@ -26,7 +26,7 @@ impl Keeping {
     /// give.
     pub fn begin(
         held: Held,
-        lease: Option<Limits>,
+        lease: Option<LeaseTimes>,
         events: WatchStart,
     ) -> Result<Self, Box<(Held, Error)>> {
         match lease {
@@ -36,7 +36,7 @@ impl Keeping {
     }
 
     /// The times of the lock's heartbeats; `None`: it needs none.
-    pub fn limits(&self) -> Option<Limits> {
+    pub fn limits(&self) -> Option<LeaseTimes> {
         match self {
             Self::Watched(..) => None,
             Self::Beating(beats) => Some(beats.limits),
@@ -44,10 +44,10 @@ impl Keeping {
     }
 
     /// The guard that reports a loss of the lock. `trail` and its observer hear of failed heartbeats.
-    pub fn guard<'k>(&'k self, trail: &'k Trail<'k>) -> Guard<'k> {
+    pub fn guard<'k>(&'k self, trail: &'k Trail<'k>) -> LossAlarm<'k> {
         match self {
-            Self::Watched(held, events) => Guard::Watch(Watch::over(held, *events)),
-            Self::Beating(beats) => Guard::Beats(beats, trail),
+            Self::Watched(held, events) => LossAlarm::Watch(LossWatcher::over(held, *events)),
+            Self::Beating(beats) => LossAlarm::Beats(beats, trail),
         }
     }
 
@@ -84,11 +84,11 @@ impl Keeping {
 
 /// The source that reports the loss of a lock, of a gate, or of a claim in a fleet.
 #[derive(Debug)]
-pub enum Guard<'k> {
+pub enum LossAlarm<'k> {
     /// By looking at the lock's file.
-    Watch(Watch<'k>),
+    Watch(LossWatcher<'k>),
     /// By looking at an outer claim, which somebody else keeps up.
-    Outer(Watch<'k>),
+    Outer(LossWatcher<'k>),
     /// By the watch over a gate, which is the directory at the path.
     Gate(&'k GateWatch, &'k Path),
     /// By the heartbeats that keep the lock up; the trail hears of those that fail.
@@ -123,7 +123,7 @@ impl LossReport {
     }
 }
 
-impl Guard<'_> {
+impl LossAlarm<'_> {
     /// Readable when something may have happened to the lock; `None`: nothing wakes it but the clock.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
@@ -233,14 +233,14 @@ impl Guard<'_> {
 }
 
 /// The first of a session's claims, by their places in its list, that is lost by now, seen twice.
-pub fn first_lost(guards: &mut [(usize, Guard<'_>)]) -> Option<(usize, Loss)> {
+pub fn first_lost(guards: &mut [(usize, LossAlarm<'_>)]) -> Option<(usize, Loss)> {
     guards
         .iter_mut()
         .find_map(|(claim, guard)| Some((*claim, guard.lost_by_now()?)))
 }
 
 /// The holder of this outer lock has put a new file in the old one's place.
-fn is_a_heartbeat(loss: &Loss, lock: &dyn Watched) -> bool {
+fn is_a_heartbeat(loss: &Loss, lock: &dyn LossSource) -> bool {
     matches!(loss, Loss::Changed(Some(record))
         if record.dialect().is_judged_by_time() && record.id() == Some(lock.id()))
 }

@@ -10,7 +10,7 @@ use beadlock_core::{
 };
 use serde_json::Value;
 
-use super::{keeping::Guard, leaving::Why, loss::Loss, target::Target};
+use super::{keeping::LossAlarm, leaving::Why, loss::Loss, target::Target};
 use crate::observe::{Stopped, WaitControl};
 use crate::{
     environment::Environment, error::Error, fact::Fact, observe::Observer, trail::Trail, wait::Wait,
@@ -95,7 +95,7 @@ pub trait KernelLock: fmt::Debug {
     /// The open file that is locked, to share it; `None`: another process has it.
     fn file(&self) -> Option<BorrowedFd<'_>>;
     /// The guard that reports a loss of the lock.
-    fn guard(&self) -> Guard<'_>;
+    fn guard(&self) -> LossAlarm<'_>;
     /// For how long it has been held here.
     fn age(&self) -> Duration;
     /// Writes down that the lock stands.

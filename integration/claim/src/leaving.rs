@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use beadlock_core::audit::Outcome;
+use beadlock_core::audit::WorkOutcome;
 use beadlock_core::take::{Held, Release, Whereabouts};
 
 use super::{loss::Loss, release::release, target::Target};
@@ -53,49 +53,49 @@ pub struct Why {
     /// The reason of the audit entry, in one word.
     pub reason: &'static str,
     /// The outcome of the work: a success or a failure.
-    pub result: Outcome,
+    pub result: WorkOutcome,
 }
 
 impl Why {
     /// A signal ended it before the command was there.
     pub const SIGNAL: Self = Self {
         reason: "signal",
-        result: Outcome::Failure,
+        result: WorkOutcome::Failure,
     };
     /// The command was not started, and no signal was the cause.
     pub const NOT_STARTED: Self = Self {
         reason: "command_not_started",
-        result: Outcome::Failure,
+        result: WorkOutcome::Failure,
     };
     /// Nobody has got to know of the claim.
     pub const NOT_HANDED_OVER: Self = Self {
         reason: "not_handed_over",
-        result: Outcome::Failure,
+        result: WorkOutcome::Failure,
     };
     /// `release` was told its id.
     pub const RELEASED: Self = Self {
         reason: "released",
-        result: Outcome::Success,
+        result: WorkOutcome::Success,
     };
     /// `release` was told the claim's id, and that the work has failed.
     pub const RELEASED_AFTER_FAILURE: Self = Self {
         reason: "released",
-        result: Outcome::Failure,
+        result: WorkOutcome::Failure,
     };
     /// The keeper's time was over.
     pub const MAX_HOLD: Self = Self {
         reason: "max_hold",
-        result: Outcome::Success,
+        result: WorkOutcome::Success,
     };
     /// The process that it was kept for has ended, and nobody has said that its work is done.
     pub const PROCESS_ENDED: Self = Self {
         reason: "process_ended",
-        result: Outcome::Failure,
+        result: WorkOutcome::Failure,
     };
     /// A signal ended its keeper. A keeper that has seen a loss ends with this too.
     pub const KEEPER_SIGNAL: Self = Self {
         reason: "signal",
-        result: Outcome::Success,
+        result: WorkOutcome::Success,
     };
 
     /// The reason of a claim whose command was started and has ended.
@@ -104,9 +104,9 @@ impl Why {
     /// The command has ended: a success where its exit code is 0.
     pub fn ended(ending: CommandEnd) -> Self {
         let result = if ending == CommandEnd::Exited(0) {
-            Outcome::Success
+            WorkOutcome::Success
         } else {
-            Outcome::Failure
+            WorkOutcome::Failure
         };
         Self {
             reason: Self::COMMAND_ENDED,
@@ -158,7 +158,7 @@ impl Leaving<'_> {
                 }
                 // Work that goes on after a loss is not a success.
                 let result = if known.is_some() {
-                    Outcome::Failure
+                    WorkOutcome::Failure
                 } else {
                     why.result
                 };

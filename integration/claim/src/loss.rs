@@ -207,7 +207,7 @@ fn of_holder(record: &Record) -> String {
 
 /// Result of one look at a lock.
 #[derive(Debug, PartialEq)]
-pub enum Sight {
+pub enum SeenLock {
     /// The lock is in its place, and ours.
     InPlace,
     /// The lock is aside for the moment, or its place is not known.
@@ -217,9 +217,9 @@ pub enum Sight {
 }
 
 /// A lock that is held, as a watch looks at it.
-pub trait Watched: fmt::Debug {
+pub trait LossSource: fmt::Debug {
     /// Looks once, and changes nothing.
-    fn look(&self) -> Sight;
+    fn look(&self) -> SeenLock;
     /// The lock file.
     fn path(&self) -> PathBuf;
     /// The lock file by its open descriptor, where this process has one.
@@ -242,11 +242,11 @@ pub trait Watched: fmt::Debug {
     }
 }
 
-impl Watched for Held {
-    fn look(&self) -> Sight {
+impl LossSource for Held {
+    fn look(&self) -> SeenLock {
         match self.whereabouts() {
-            Whereabouts::InPlace => Sight::InPlace,
-            whereabouts => loss_of(whereabouts).map_or(Sight::Elsewhere, Sight::Lost),
+            Whereabouts::InPlace => SeenLock::InPlace,
+            whereabouts => loss_of(whereabouts).map_or(SeenLock::Elsewhere, SeenLock::Lost),
         }
     }
     fn path(&self) -> PathBuf {
@@ -279,10 +279,10 @@ pub struct EndedWatch {
 }
 
 /// How the lock is lost now, seen twice, 100 ms apart; `None`: one of the looks saw no loss.
-pub fn now(lock: &dyn Watched) -> Option<Loss> {
+pub fn now(lock: &dyn LossSource) -> Option<Loss> {
     let seen = || match lock.look() {
-        Sight::Lost(loss) => Some(loss),
-        Sight::InPlace | Sight::Elsewhere => None,
+        SeenLock::Lost(loss) => Some(loss),
+        SeenLock::InPlace | SeenLock::Elsewhere => None,
     };
     seen()?;
     sleep(CONFIRM);
@@ -301,22 +301,22 @@ pub fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
 
 /// The watch over one lock.
 #[derive(Debug)]
-pub struct Watch<'h> {
-    pub(crate) lock: &'h dyn Watched,
-    state: WatchState,
+pub struct LossWatcher<'h> {
+    pub(crate) lock: &'h dyn LossSource,
+    state: LossWatchState,
 }
 
-impl<'h> Watch<'h> {
+impl<'h> LossWatcher<'h> {
     /// Begins to watch over `lock`; the first look is still to come.
-    pub fn over(lock: &'h dyn Watched, events: WatchStart) -> Self {
+    pub fn over(lock: &'h dyn LossSource, events: WatchStart) -> Self {
         Self {
             lock,
-            state: WatchState::new(lock, events),
+            state: LossWatchState::new(lock, events),
         }
     }
 
     /// The watch over a lock that another process keeps, which notices and says first what has happened to it.
-    pub fn over_outer(lock: &'h dyn Watched) -> Self {
+    pub fn over_outer(lock: &'h dyn LossSource) -> Self {
         let mut watch = Self::over(lock, WatchStart::Later);
         watch.state.is_outer = true;
         watch
@@ -337,7 +337,7 @@ impl<'h> Watch<'h> {
         self.state.look(self.lock, woken)
     }
 
-    /// See [`WatchState::saw_release`].
+    /// See [`LossWatchState::saw_release`].
     pub(crate) fn saw_release(&mut self) -> bool {
         self.state.saw_release(self.lock)
     }
@@ -345,7 +345,7 @@ impl<'h> Watch<'h> {
 
 /// State of a watch: its events, the time of the next look, and whether the last look saw a loss.
 #[derive(Debug)]
-pub(crate) struct WatchState {
+pub(crate) struct LossWatchState {
     /// None before events are asked for, and where the lock's file cannot be watched.
     events: Option<Watcher>,
     /// How many looks there are until events are asked for; `None`: they were.
@@ -356,8 +356,8 @@ pub(crate) struct WatchState {
     is_outer: bool,
 }
 
-impl WatchState {
-    pub fn new(lock: &dyn Watched, events: WatchStart) -> Self {
+impl LossWatchState {
+    pub fn new(lock: &dyn LossSource, events: WatchStart) -> Self {
         let (looks_before, first) = match events {
             WatchStart::AtOnce => (None, Duration::ZERO),
             WatchStart::FirstLook => (Some(0), SHORT),
@@ -378,7 +378,7 @@ impl WatchState {
         state
     }
 
-    fn ask_for_events(&mut self, lock: &dyn Watched) {
+    fn ask_for_events(&mut self, lock: &dyn LossSource) {
         self.events = Watcher::over(&ways_to(lock), OF_ITS_FILE);
         self.looks_before = None;
     }
@@ -394,7 +394,7 @@ impl WatchState {
     }
 
     /// Looks, when it is time or when it was woken. A loss is told when it was seen twice, or is for good.
-    pub fn look(&mut self, lock: &dyn Watched, woken: bool) -> Option<Loss> {
+    pub fn look(&mut self, lock: &dyn LossSource, woken: bool) -> Option<Loss> {
         let is_time = self.again.is_over();
         if woken {
             self.read_events();
@@ -412,12 +412,12 @@ impl WatchState {
             (None, None) => NET_ALONE,
         };
         let sight = lock.look();
-        let is_in_place = sight == Sight::InPlace;
+        let is_in_place = sight == SeenLock::InPlace;
         let lost = match sight {
             // Where no event wakes the watch, a deleted file counts as released, though rm leaves the same.
-            Sight::Lost(Loss::Vanished) if self.has_been_released(lock) => Some(Loss::Released),
-            Sight::Lost(loss) => Some(loss),
-            Sight::InPlace | Sight::Elsewhere => None,
+            SeenLock::Lost(Loss::Vanished) if self.has_been_released(lock) => Some(Loss::Released),
+            SeenLock::Lost(loss) => Some(loss),
+            SeenLock::InPlace | SeenLock::Elsewhere => None,
         };
         // A heartbeat may have put a new file into its place, which was not watched so far.
         if is_in_place
@@ -438,7 +438,7 @@ impl WatchState {
 
     /// The lock was released by its id, whatever is in its place by now. For the end of a watch: no second look needs
     /// to have shown a loss.
-    pub fn saw_release(&mut self, lock: &dyn Watched) -> bool {
+    pub fn saw_release(&mut self, lock: &dyn LossSource) -> bool {
         self.read_events();
         self.has_been_released(lock)
     }
@@ -449,7 +449,7 @@ impl WatchState {
         }
     }
 
-    fn has_been_released(&self, lock: &dyn Watched) -> bool {
+    fn has_been_released(&self, lock: &dyn LossSource) -> bool {
         (self.moved || self.events.is_none()) && lock.is_deleted()
     }
 }
@@ -461,7 +461,7 @@ const OF_ITS_FILE: AddWatchFlags = AddWatchFlags::IN_ATTRIB
     .union(AddWatchFlags::IN_DELETE_SELF);
 
 /// The paths that lead to the lock's file, the surest first.
-fn ways_to(lock: &dyn Watched) -> Vec<PathBuf> {
+fn ways_to(lock: &dyn LossSource) -> Vec<PathBuf> {
     let by_number = lock
         .pin()
         .map(|pin| PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd())));
@@ -491,7 +491,7 @@ mod tests {
         held
     }
 
-    fn await_loss(watch: &mut Watch<'_>, limit: Duration) -> Option<Loss> {
+    fn await_loss(watch: &mut LossWatcher<'_>, limit: Duration) -> Option<Loss> {
         let end = Instant::now() + limit;
         let mut woken = false;
         while Instant::now() < end {
@@ -508,7 +508,7 @@ mod tests {
     fn a_lock_that_vanishes_or_changes_is_lost_and_one_that_is_read_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let held = claim(dir.path());
-        let mut watch = Watch::over(&held, WatchStart::Later);
+        let mut watch = LossWatcher::over(&held, WatchStart::Later);
         fs::read(held.path()).unwrap();
         assert_eq!(await_loss(&mut watch, Duration::from_millis(300)), None);
         let foreign =
@@ -523,7 +523,7 @@ mod tests {
         fs::remove_file(held.path()).unwrap();
         assert_eq!(
             await_loss(
-                &mut Watch::over(&held, WatchStart::Later),
+                &mut LossWatcher::over(&held, WatchStart::Later),
                 Duration::from_secs(20)
             ),
             Some(Loss::Vanished)
@@ -534,9 +534,9 @@ mod tests {
     fn a_lock_that_is_put_back_at_once_is_not_lost() {
         let dir = tempfile::tempdir().unwrap();
         let held = claim(dir.path());
-        let mut state = WatchState {
+        let mut state = LossWatchState {
             suspected: true,
-            ..WatchState::new(&held, WatchStart::Later)
+            ..LossWatchState::new(&held, WatchStart::Later)
         };
         assert_eq!(state.look(&held, true), None);
         assert!(!state.suspected);

@@ -76,7 +76,7 @@ pub enum Notice<'a> {
         /// The kind of file system, such as `NFS`.
         name: &'a str,
         /// The limit of the lock on that file system.
-        reach: Reach,
+        reach: GateReach,
     },
     /// There can be no gate here: no running cycle is waited for, and no dead lock is removed.
     NoGate {
@@ -160,7 +160,7 @@ pub enum Notice<'a> {
 
 /// How much a [`Notice`] matters to a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub enum NoticeLevel {
     /// A state that the next notice replaces.
     Live,
     /// For a person who asks for more.
@@ -175,18 +175,18 @@ pub enum Level {
 
 impl Notice<'_> {
     /// Returns how much the notice matters.
-    pub fn level(&self) -> Level {
+    pub fn level(&self) -> NoticeLevel {
         match self {
-            Self::Waiting { .. } | Self::WaitEnded => Level::Live,
-            Self::Nested { .. } => Level::Detail,
+            Self::Waiting { .. } | Self::WaitEnded => NoticeLevel::Live,
+            Self::Nested { .. } => NoticeLevel::Detail,
             Self::HolderAtWork { .. }
             | Self::Made { .. }
             | Self::RemovedStale { .. }
             | Self::Claimed(_)
             | Self::HeartbeatsAgain
             | Self::Released { .. }
-            | Self::StillHeld { .. } => Level::Info,
-            Self::SharedFs { .. } => Level::Limit,
+            | Self::StillHeld { .. } => NoticeLevel::Info,
+            Self::SharedFs { .. } => NoticeLevel::Limit,
             Self::Directory(_)
             | Self::NotANamedLock { .. }
             | Self::Doubt(_)
@@ -197,7 +197,7 @@ impl Notice<'_> {
             | Self::NotReleased { .. }
             | Self::ReleaseHangs { .. }
             | Self::FleetClaimLingers { .. }
-            | Self::NotAudited(_) => Level::Warning,
+            | Self::NotAudited(_) => NoticeLevel::Warning,
         }
     }
 }
@@ -234,7 +234,7 @@ pub struct ClaimedInFleet<'a> {
 
 /// The limit of a lock on a network file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum GateReach {
     /// Cycles on other machines are not kept away.
     Cycles,
     /// An flock may reach this machine only, or this mount only.

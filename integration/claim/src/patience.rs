@@ -37,7 +37,7 @@ const SHORTLY: Duration = Duration::from_millis(50);
 const REAPED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The time left for each kind of refusal. A clock starts with the first refusal of its kind.
-pub struct Patience<'a> {
+pub struct Retry<'a> {
     target: &'a Target,
     wait: Wait,
     drain: Duration,
@@ -50,7 +50,7 @@ pub struct Patience<'a> {
     changing: Option<Deadline>,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> Retry<'a> {
     /// The patience of a claim: `wait` for a holder, and `drain` for others that change the lock.
     pub fn new(target: &'a Target, wait: Wait, drain: Duration, options: Options) -> Self {
         let (begun, end) = (Instant::now(), None);

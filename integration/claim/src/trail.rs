@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io, time::Duration};
 
 use beadlock_base::{error::system_words, escape::escaped_path};
-use beadlock_core::audit::{Audit, Author, Entry, Event, Outcome};
+use beadlock_core::audit::{Audit, AuditEntry, Author, Event, WorkOutcome};
 use beadlock_core::outputs::Taken;
 use beadlock_core::{Options, Place, Removed};
 use beadlock_core::{
@@ -65,7 +65,7 @@ pub(crate) trait DocumentEvents: fmt::Debug {
     /// A stale lock was taken.
     fn stolen(&self, removed: &Removed);
     /// The lock was released, `held` after it was created; after a failure `step` names the step that failed.
-    fn released(&self, held: Duration, result: Outcome, step: Option<&str>);
+    fn released(&self, held: Duration, result: WorkOutcome, step: Option<&str>);
     fn release_failed(&self, error: &io::Error);
     fn heartbeat_failed(&self, in_a_row: u32, error: &str);
     /// The lock was lost, `held` after it was created where that is known.
@@ -152,11 +152,16 @@ impl<'a> Trail<'a> {
     }
 
     /// Writes a line of `event`, as `with` fills it in.
-    pub fn write(&self, event: Event, with: impl FnOnce(Entry) -> Entry) {
+    pub fn write(&self, event: Event, with: impl FnOnce(AuditEntry) -> AuditEntry) {
         let Lines::Own(audit) = &self.lines else {
             return;
         };
-        let entry = with(Entry::new(event, self.request.id(), &self.name, &self.path));
+        let entry = with(AuditEntry::new(
+            event,
+            self.request.id(),
+            &self.name,
+            &self.path,
+        ));
         if let Some(failed) = audit.write(&entry).err().filter(|failed| failed.is_news()) {
             self.observer.notice(&Notice::NotAudited(&failed));
         }
@@ -181,7 +186,7 @@ impl<'a> Trail<'a> {
     /// that failed.
     pub fn released(
         &self,
-        why: (&'static str, Outcome),
+        why: (&'static str, WorkOutcome),
         held: Duration,
         record: &Record,
         step: Option<&str>,
@@ -213,7 +218,7 @@ impl<'a> Trail<'a> {
                     .reason(reason)
                     .held_for(held)
                     .lock(record)
-                    .result(Outcome::Failure)
+                    .result(WorkOutcome::Failure)
                     .error(error)
             }),
         }

@@ -13,9 +13,9 @@ use crate::targets::{self, NAMED_LOCKS};
 use crate::{completion, help, man, status};
 use beadlock_base::stdout::print;
 use beadlock_claim::error::{Error, Exit};
-use beadlock_console::end::End;
+use beadlock_console::end::ProgramEnd;
 use beadlock_console::{
-    Common,
+    Console,
     answers::{conclude, not_written},
 };
 use beadlock_log as log;
@@ -36,7 +36,7 @@ pub struct Cli {
     #[command(flatten)]
     pub common: CommonArgs,
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
 }
 
 /// The commands whose target may be a named lock.
@@ -54,7 +54,7 @@ fn showing_lock_dir(command: clap::Command) -> clap::Command {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Take a lock, run a command, release the lock
     Hold(commands::hold::HoldArgs),
     /// Claim a target for several commands, until it is released
@@ -113,7 +113,7 @@ pub struct DoctorArgs {
 
 /// The typed options that bound how long a file system may take to answer, and the files that have to answer.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Reach<'a> {
+pub struct CommandReach<'a> {
     /// The options of the wait for a holder; `None`: the command looks, and waits for no holder.
     pub wait: Option<WaitOptions>,
     /// The audit file of the command.
@@ -133,7 +133,7 @@ pub struct WaitOptions {
     pub drain: Option<Duration>,
 }
 
-impl<'a> Reach<'a> {
+impl<'a> CommandReach<'a> {
     fn of_claim(claim: &'a ClaimArgs, protocol: &'a targets::Args) -> Self {
         Self {
             wait: Some(WaitOptions {
@@ -166,24 +166,24 @@ impl<'a> Reach<'a> {
     }
 }
 
-impl Command {
+impl CliCommand {
     /// How long the command waits, and which files it uses beside its targets.
-    pub fn reach(&self) -> Reach<'_> {
+    pub fn reach(&self) -> CommandReach<'_> {
         match self {
-            Self::Hold(typed) => Reach::of_claim(&typed.claim, &typed.protocol),
-            Self::Acquire(typed) => Reach::of_claim(&typed.claim, &typed.protocol),
-            Self::Wait(typed) => Reach {
+            Self::Hold(typed) => CommandReach::of_claim(&typed.claim, &typed.protocol),
+            Self::Acquire(typed) => CommandReach::of_claim(&typed.claim, &typed.protocol),
+            Self::Wait(typed) => CommandReach {
                 wait: Some(WaitOptions {
                     wait: typed.wait,
                     ..WaitOptions::default()
                 }),
-                ..Reach::default()
+                ..CommandReach::default()
             },
-            Self::Write(typed) => Reach::on_file(&typed.on, &typed.checked),
-            Self::Update(typed) => Reach::on_file(&typed.on, &typed.checked),
-            Self::Append(typed) => Reach::on_file(&typed.on, &typed.checked),
-            Self::Release(typed) => Reach::with_audit(typed.audit.as_deref()),
-            Self::Break(typed) => Reach::with_audit(typed.audit.as_deref()),
+            Self::Write(typed) => CommandReach::on_file(&typed.on, &typed.checked),
+            Self::Update(typed) => CommandReach::on_file(&typed.on, &typed.checked),
+            Self::Append(typed) => CommandReach::on_file(&typed.on, &typed.checked),
+            Self::Release(typed) => CommandReach::with_audit(typed.audit.as_deref()),
+            Self::Break(typed) => CommandReach::with_audit(typed.audit.as_deref()),
             Self::Cycle(_)
             | Self::Check(_)
             | Self::Status(_)
@@ -195,9 +195,9 @@ impl Command {
             | Self::Doctor(_)
             | Self::Help(_)
             | Self::Man(_)
-            | Self::Completions(_) => Reach::default(),
+            | Self::Completions(_) => CommandReach::default(),
             #[cfg(feature = "fleet")]
-            Self::Fleet(_) => Reach::default(),
+            Self::Fleet(_) => CommandReach::default(),
         }
     }
 
@@ -234,10 +234,10 @@ impl Command {
 }
 
 /// Ends a command that prints text. No envelope is put around that.
-pub fn printed(text: Result<String, Error>, common: &Common) -> End {
+pub fn printed(text: Result<String, Error>, common: &Console) -> ProgramEnd {
     match text.and_then(|text| print(text).map_err(|error| not_written(&error))) {
-        Ok(()) => End::Code(Exit::Done.code()),
-        Err(error) => conclude(common, Err((End::Code(error.exit().code()), error))),
+        Ok(()) => ProgramEnd::Code(Exit::Done.code()),
+        Err(error) => conclude(common, Err((ProgramEnd::Code(error.exit().code()), error))),
     }
 }
 

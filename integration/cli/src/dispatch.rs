@@ -3,13 +3,13 @@
 use beadlock_claim::error::Problem;
 use std::ffi::OsString;
 
-use beadlock_base::beside::{self, Helpers, Kind};
+use beadlock_base::beside::{self, HelperProgram, Helpers};
 use beadlock_base::{children, sys};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::status::StatusArgs;
 use super::{completion, help, hint, man, merge};
-use crate::command_line::{Cli, Command};
+use crate::command_line::{Cli, CliCommand};
 use crate::commands::{
     acquire, append, break_lock, check, cycle, hold, release, setup, update, wait, write,
 };
@@ -23,9 +23,9 @@ use beadlock_claim::{
     environment::{Environment, boolean},
     remote::Lookup,
 };
-use beadlock_console::end::{End, Replaced};
+use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
-    Common,
+    Console,
     answers::{conclude, not_written},
 };
 use beadlock_log as log;
@@ -37,12 +37,12 @@ use beadlock_session::lease_keeper::LeaseKeeperRequest;
 use beadlock_supervise::watchdog::{GateKeeperHelper, WatchdogHelper};
 
 /// The helper processes that this program can be.
-const HELPERS: [Kind; 5] = [
-    Kind::of::<LeaseKeeperRequest>(),
-    Kind::of::<WatchdogHelper>(),
-    Kind::of::<GateKeeperHelper>(),
-    Kind::of::<Lookup>(),
-    Kind::of::<DoctorTrials>(),
+const HELPERS: [HelperProgram; 5] = [
+    HelperProgram::of::<LeaseKeeperRequest>(),
+    HelperProgram::of::<WatchdogHelper>(),
+    HelperProgram::of::<GateKeeperHelper>(),
+    HelperProgram::of::<Lookup>(),
+    HelperProgram::of::<DoctorTrials>(),
 ];
 
 /// How `status` asks the fleet of a database.
@@ -52,11 +52,11 @@ const LOOK_AT_FLEET: LookAtFleet = crate::fleet::look::look_at_fleet;
 const LOOK_AT_FLEET: LookAtFleet = |_, _| None;
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
-pub fn run() -> End {
+pub fn run() -> ProgramEnd {
     let words: Vec<OsString> = std::env::args_os().collect();
     let helpers = match beside::serve(&words, &HELPERS) {
         Ok(helpers) => helpers,
-        Err(code) => return End::Code(code),
+        Err(code) => return ProgramEnd::Code(code),
     };
     if merge::is_typed(&words) {
         return merge::guarded(|| merge::run(&words));
@@ -64,7 +64,7 @@ pub fn run() -> End {
     do_what_is_typed(&words, helpers)
 }
 
-fn do_what_is_typed(words: &[OsString], helpers: Helpers) -> End {
+fn do_what_is_typed(words: &[OsString], helpers: Helpers) -> ProgramEnd {
     let request = Request::begin();
     sys::ignore_size_limit();
     // As the first process of a container: a dead holder that nobody else collects would look alive.
@@ -78,7 +78,7 @@ fn do_what_is_typed(words: &[OsString], helpers: Helpers) -> End {
         Err(error) => return not_understood(&error, words, &environment, request),
     };
     let environment = environment.with_lock_dir(cli.common.lock_dir.lock_dir.as_deref());
-    let own = cli.command.as_ref().and_then(Command::own_exit_code);
+    let own = cli.command.as_ref().and_then(CliCommand::own_exit_code);
     let common = match settings::common(&cli.common, &environment, request.clone()) {
         Ok(common) => common,
         Err(error) => {
@@ -91,13 +91,13 @@ fn do_what_is_typed(words: &[OsString], helpers: Helpers) -> End {
             );
         }
     };
-    if let Some(name) = cli.command.as_ref().and_then(Command::lacks_its_command) {
+    if let Some(name) = cli.command.as_ref().and_then(CliCommand::lacks_its_command) {
         let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
         let message =
             hint.unwrap_or_else(|| format!("no command; type: beadlock {name} -- CMD [ARG…]"));
         return misused(Error::usage(message), own, words, &common);
     }
-    let without_json = cli.command.as_ref().and_then(Command::without_json);
+    let without_json = cli.command.as_ref().and_then(CliCommand::without_json);
     if let Some(name) = without_json.filter(|_| cli.common.json == Some(true)) {
         let message = format!("{name} has no JSON, it prints text alone; leave --json out");
         return misused(Error::usage(message), own, words, &common);
@@ -106,7 +106,7 @@ fn do_what_is_typed(words: &[OsString], helpers: Helpers) -> End {
         .unknown()
         .into_iter()
         .for_each(|unknown| common.talk.note(&unknown));
-    let reach = cli.command.as_ref().map(Command::reach);
+    let reach = cli.command.as_ref().map(CliCommand::reach);
     let remote = settings::remote(helpers, reach.unwrap_or_default(), &environment);
     dispatch(
         cli.command,
@@ -118,37 +118,37 @@ fn do_what_is_typed(words: &[OsString], helpers: Helpers) -> End {
 
 #[expect(clippy::too_many_lines, reason = "one arm for each command")]
 fn dispatch(
-    command: Option<Command>,
+    command: Option<CliCommand>,
     helpers: Helpers,
     environment: &Environment,
-    common: Common,
-) -> End {
+    common: Console,
+) -> ProgramEnd {
     let talk = &common.talk;
     match command {
-        Some(Command::Hold(typed)) => hold::run(typed, helpers, environment, &common),
-        Some(Command::Acquire(typed)) => acquire::run(&typed, helpers, environment, &common),
-        Some(Command::Release(typed)) => release::run(&typed, environment, &common),
-        Some(Command::Cycle(typed)) => cycle::run(typed, helpers, environment, &common),
-        Some(Command::Check(typed)) => check::run(&typed, environment, &common).print(&common),
-        Some(Command::Status(typed)) if typed.raw => {
+        Some(CliCommand::Hold(typed)) => hold::run(typed, helpers, environment, &common),
+        Some(CliCommand::Acquire(typed)) => acquire::run(&typed, helpers, environment, &common),
+        Some(CliCommand::Release(typed)) => release::run(&typed, environment, &common),
+        Some(CliCommand::Cycle(typed)) => cycle::run(typed, helpers, environment, &common),
+        Some(CliCommand::Check(typed)) => check::run(&typed, environment, &common).print(&common),
+        Some(CliCommand::Status(typed)) if typed.raw => {
             let answers = status::run_raw(&typed.targets, typed.protocol.look(), environment, talk);
-            answers.print(&Common {
+            answers.print(&Console {
                 json: false,
                 ..common
             })
         }
-        Some(Command::Status(StatusArgs {
+        Some(CliCommand::Status(StatusArgs {
             agent: Some(address),
             watch: true,
             interval,
             ..
         })) => agent::watch::run(&address, interval, &common),
-        Some(Command::Status(StatusArgs {
+        Some(CliCommand::Status(StatusArgs {
             agent: Some(address),
             exit_code,
             ..
         })) => agent::run(&address, exit_code, &common),
-        Some(Command::Status(StatusArgs {
+        Some(CliCommand::Status(StatusArgs {
             id: Some(id),
             targets,
             protocol,
@@ -161,7 +161,7 @@ fn dispatch(
             talk,
         )
         .print(&common),
-        Some(Command::Status(typed)) => status::run(
+        Some(CliCommand::Status(typed)) => status::run(
             &typed.targets,
             (status::StatusScope::LockAndSync, LOOK_AT_FLEET),
             typed.protocol.look(),
@@ -169,32 +169,34 @@ fn dispatch(
             talk,
         )
         .print(&common),
-        Some(Command::List(typed)) => list::run(&typed, environment, &common).print(&common),
-        Some(Command::Log(typed)) => {
+        Some(CliCommand::List(typed)) => list::run(&typed, environment, &common).print(&common),
+        Some(CliCommand::Log(typed)) => {
             let answers = log::run(&typed, environment, talk);
-            answers.print(&Common {
+            answers.print(&Console {
                 json: common.json && !typed.html,
                 ..common
             })
         }
-        Some(Command::Wait(typed)) => wait::run(&typed, environment, &common),
-        Some(Command::Write(typed)) => write::run(&typed, environment, &common),
-        Some(Command::Update(typed)) => update::run(typed, helpers, environment, &common),
-        Some(Command::Append(typed)) => append::run(&typed, environment, &common),
-        Some(Command::Merge(typed)) => merge::merge(&typed, &common),
-        Some(Command::Setup(typed)) => setup::run(&typed, environment, &common),
-        Some(Command::Break(typed)) => break_lock::run(&typed, environment, &common),
-        Some(Command::Top(typed)) => top::run(&typed, LOOK_AT_FLEET, environment, &common),
+        Some(CliCommand::Wait(typed)) => wait::run(&typed, environment, &common),
+        Some(CliCommand::Write(typed)) => write::run(&typed, environment, &common),
+        Some(CliCommand::Update(typed)) => update::run(typed, helpers, environment, &common),
+        Some(CliCommand::Append(typed)) => append::run(&typed, environment, &common),
+        Some(CliCommand::Merge(typed)) => merge::merge(&typed, &common),
+        Some(CliCommand::Setup(typed)) => setup::run(&typed, environment, &common),
+        Some(CliCommand::Break(typed)) => break_lock::run(&typed, environment, &common),
+        Some(CliCommand::Top(typed)) => top::run(&typed, LOOK_AT_FLEET, environment, &common),
         #[cfg(feature = "fleet")]
-        Some(Command::Doctor(crate::command_line::DoctorArgs { fleet: true, .. })) => {
+        Some(CliCommand::Doctor(crate::command_line::DoctorArgs { fleet: true, .. })) => {
             crate::fleet::doctor::run(environment, &common)
         }
-        Some(Command::Doctor(typed)) => doctor::run(&typed.doctor, helpers, environment, &common),
+        Some(CliCommand::Doctor(typed)) => {
+            doctor::run(&typed.doctor, helpers, environment, &common)
+        }
         #[cfg(feature = "fleet")]
-        Some(Command::Fleet(typed)) => crate::commands::fleet::run(&typed, environment, &common),
-        Some(Command::Help(typed)) => help::run(&typed, environment, &common),
-        Some(Command::Man(typed)) => man::run(&typed, &common),
-        Some(Command::Completions(typed)) => completion::run(&typed, &common),
+        Some(CliCommand::Fleet(typed)) => crate::commands::fleet::run(&typed, environment, &common),
+        Some(CliCommand::Help(typed)) => help::run(&typed, environment, &common),
+        Some(CliCommand::Man(typed)) => man::run(&typed, &common),
+        Some(CliCommand::Completions(typed)) => completion::run(&typed, &common),
         None => {
             let end = status::run(
                 &[],
@@ -204,7 +206,7 @@ fn dispatch(
                 talk,
             )
             .print(&common);
-            if end == End::Code(Exit::Done.code()) {
+            if end == ProgramEnd::Code(Exit::Done.code()) {
                 common
                     .talk
                     .say("claim it: beadlock hold -- CMD; everything else: beadlock --help");
@@ -220,13 +222,13 @@ fn not_understood(
     words: &[OsString],
     environment: &Environment,
     request: Request,
-) -> End {
+) -> ProgramEnd {
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
         return match print(help::text(words, error, environment)) {
-            Ok(()) => End::Code(Exit::Done.code()),
+            Ok(()) => ProgramEnd::Code(Exit::Done.code()),
             Err(why) => misused(
                 not_written(&why),
                 None,
@@ -292,8 +294,8 @@ fn wants_json(environment: &Environment) -> bool {
 }
 
 /// Ends what was not understood: with `own`, where `--own-exit-code` is given.
-fn misused(error: Error, own: Option<u8>, words: &[OsString], common: &Common) -> End {
-    let end = End::Code(
+fn misused(error: Error, own: Option<u8>, words: &[OsString], common: &Console) -> ProgramEnd {
+    let end = ProgramEnd::Code(
         Replaced {
             conflict: None,
             own,

@@ -9,8 +9,8 @@ use clap_mangen::{Man, roff};
 
 use crate::command_line::{Cli, printed};
 use beadlock_claim::error::Error;
-use beadlock_console::Common;
-use beadlock_console::end::End;
+use beadlock_console::Console;
+use beadlock_console::end::ProgramEnd;
 use beadlock_session::report::write;
 
 /// When the pages were last changed by hand.
@@ -29,7 +29,7 @@ pub struct ManArgs {
     pub dir: Option<PathBuf>,
 }
 
-pub fn run(typed: &ManArgs, common: &Common) -> End {
+pub fn run(typed: &ManArgs, common: &Console) -> ProgramEnd {
     printed(made(typed.dir.as_deref()), common)
 }
 

@@ -12,16 +12,16 @@ use beadlock_base::sys;
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use super::{help, hint};
-use crate::command_line::{Cli, Command};
+use crate::command_line::{Cli, CliCommand};
 use crate::commands::merge::{MergeArgs, merge_files};
 use crate::settings::{common, common_unresolved};
 use beadlock_base::stdout::print;
 use beadlock_claim::envelope::Request;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Error, Exit};
-use beadlock_console::end::End;
+use beadlock_console::end::ProgramEnd;
 use beadlock_console::{
-    Common,
+    Console,
     answers::{not_written, print_envelope},
 };
 
@@ -54,14 +54,14 @@ fn files_and_options<'a>(mut words: &'a [OsString], command: &clap::Command) -> 
 }
 
 /// The end of `merge`; a panic in it ends with 129.
-pub fn guarded(merge: impl FnOnce() -> End) -> End {
+pub fn guarded(merge: impl FnOnce() -> ProgramEnd) -> ProgramEnd {
     // It looks at nothing that a panic could have left half done.
     let ended = catch_unwind(AssertUnwindSafe(merge));
-    ended.unwrap_or(End::Code(Exit::NotMerged.code()))
+    ended.unwrap_or(ProgramEnd::Code(Exit::NotMerged.code()))
 }
 
 /// Reads the words, merges, and answers.
-pub fn run(words: &[OsString]) -> End {
+pub fn run(words: &[OsString]) -> ProgramEnd {
     let request = Request::begin();
     sys::ignore_size_limit();
     let environment = Environment::read();
@@ -72,7 +72,7 @@ pub fn run(words: &[OsString]) -> End {
     let json = cli.common.json;
     let common = match common(&cli.common, &environment, request.clone()) {
         // Git's own stdout is the driver's: only what was typed puts something there, and no variable.
-        Ok(common) => Common {
+        Ok(common) => Console {
             json: json.unwrap_or(false),
             ..common
         },
@@ -82,28 +82,28 @@ pub fn run(words: &[OsString]) -> End {
         }
     };
     match cli.command {
-        Some(Command::Merge(typed)) => merge(&typed, &common),
+        Some(CliCommand::Merge(typed)) => merge(&typed, &common),
         _ => not_merged(Error::usage("this is not a merge"), &common),
     }
 }
 
 /// Merges the files that were typed, and answers.
-pub fn merge(typed: &MergeArgs, common: &Common) -> End {
+pub fn merge(typed: &MergeArgs, common: &Console) -> ProgramEnd {
     match merge_files(typed, &common.talk) {
         Ok((exit, data)) => {
             // The file is written. An answer that cannot be printed does not undo that.
             print_envelope(common, data, None);
-            End::Code(exit.code())
+            ProgramEnd::Code(exit.code())
         }
         Err(error) => not_merged(error, common),
     }
 }
 
-fn not_merged(error: Error, common: &Common) -> End {
+fn not_merged(error: Error, common: &Console) -> ProgramEnd {
     let error = error.ending(Exit::NotMerged);
     common.talk.error(&error.to_string());
     print_envelope(common, serde_json::Value::Null, Some(&error));
-    End::Code(error.exit().code())
+    ProgramEnd::Code(error.exit().code())
 }
 
 /// Help is an answer where no file is named. Beside files it would be taken for a merge.
@@ -112,7 +112,7 @@ fn not_understood(
     words: &[OsString],
     environment: &Environment,
     request: Request,
-) -> End {
+) -> ProgramEnd {
     let typed = words.get(1..).unwrap_or_default();
     let json = typed.iter().any(|word| word == "--json");
     let common = common_unresolved(json, environment, request);
@@ -130,7 +130,7 @@ fn not_understood(
         return not_merged(Error::usage(message), &common);
     }
     match print(help::text(words, error, environment)) {
-        Ok(()) => End::Code(Exit::Done.code()),
+        Ok(()) => ProgramEnd::Code(Exit::Done.code()),
         Err(why) => not_merged(not_written(&why), &common),
     }
 }
@@ -199,7 +199,7 @@ mod tests {
         std::panic::set_hook(Box::new(|_| {}));
         let end = guarded(|| panic!("within itself"));
         std::panic::set_hook(hook);
-        assert_eq!(end, End::Code(129));
-        assert_eq!(guarded(|| End::Code(1)), End::Code(1));
+        assert_eq!(end, ProgramEnd::Code(129));
+        assert_eq!(guarded(|| ProgramEnd::Code(1)), ProgramEnd::Code(1));
     }
 }

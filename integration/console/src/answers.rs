@@ -8,8 +8,8 @@ use std::io;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::Common;
-use crate::end::{End, Replaced};
+use crate::Console;
+use crate::end::{ProgramEnd, Replaced};
 use beadlock_base::stdout::print;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::observe::Stopped;
@@ -24,14 +24,14 @@ pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsStr>> {
 
 /// How the program ends where a claim was stopped, and the words for it; `then` is what they say after `ended by
 /// SIGTERM`.
-pub fn end_of(stopped: Stopped, then: &str, replaced: Replaced) -> (End, Error) {
+pub fn end_of(stopped: Stopped, then: &str, replaced: Replaced) -> (ProgramEnd, Error) {
     match stopped {
-        Stopped::Failed(error) => (End::Code(replaced.code(error.exit())), error),
+        Stopped::Failed(error) => (ProgramEnd::Code(replaced.code(error.exit())), error),
         Stopped::Signalled(signal) => {
             let error = Error::new(Code::Io, format!("ended by {signal}{then}"));
             let end = match signal {
-                Signal::SIGINT => End::Interrupted,
-                signal => End::Code(Exit::Signal(signal as i32).code()),
+                Signal::SIGINT => ProgramEnd::Interrupted,
+                signal => ProgramEnd::Code(Exit::Signal(signal as i32).code()),
             };
             (end, error)
         }
@@ -66,7 +66,7 @@ impl Answers {
     }
 
     /// Prints, and ends with the highest code.
-    pub fn print(self, common: &Common) -> End {
+    pub fn print(self, common: &Console) -> ProgramEnd {
         self.errors
             .iter()
             .for_each(|error| common.talk.error(&error.to_string()));
@@ -87,7 +87,7 @@ impl Answers {
 
 /// Prints an answer, in the envelope or as text. False: it could not be printed, and an error was logged.
 pub fn print_answer(
-    common: &Common,
+    common: &Console,
     data: Value,
     error: Option<&Error>,
     text: impl FnOnce() -> String,
@@ -102,13 +102,13 @@ pub fn print_answer(
 }
 
 /// Prints the envelope where JSON is wanted. False: it could not be printed, and an error was logged.
-pub fn print_envelope(common: &Common, data: Value, error: Option<&Error>) -> bool {
+pub fn print_envelope(common: &Console, data: Value, error: Option<&Error>) -> bool {
     print_answer(common, data, error, String::new)
 }
 
 /// The end of a command that answers: with `code`, or with a failure when the answer could not be printed.
-pub fn ended(is_printed: bool, code: u8) -> End {
-    End::Code(if is_printed {
+pub fn ended(is_printed: bool, code: u8) -> ProgramEnd {
+    ProgramEnd::Code(if is_printed {
         code
     } else {
         Exit::Failed.code()
@@ -116,7 +116,7 @@ pub fn ended(is_printed: bool, code: u8) -> End {
 }
 
 /// Ends a command that has one answer. An answer that cannot be printed is a failure; an error keeps its own end.
-pub fn conclude(common: &Common, answer: Result<Value, (End, Error)>) -> End {
+pub fn conclude(common: &Console, answer: Result<Value, (ProgramEnd, Error)>) -> ProgramEnd {
     common.talk.end_live();
     match answer {
         Ok(data) => ended(print_envelope(common, data, None), Exit::Done.code()),

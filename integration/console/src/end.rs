@@ -29,14 +29,14 @@ impl Replaced {
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ProgramEnd {
     /// The program ends with this exit code.
     Code(u8),
     /// The program dies of SIGINT, so that the script around it stops too.
     Interrupted,
 }
 
-impl End {
+impl ProgramEnd {
     /// The exit code that a shell sees.
     pub fn as_code(self) -> u8 {
         match self {
@@ -45,7 +45,7 @@ impl End {
         }
     }
 
-    /// Returns the exit code; for [`End::Interrupted`] it does not return but dies of SIGINT.
+    /// Returns the exit code; for [`ProgramEnd::Interrupted`] it does not return but dies of SIGINT.
     pub fn finish(self) -> i32 {
         match self {
             Self::Code(code) => i32::from(code),

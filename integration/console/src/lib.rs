@@ -31,7 +31,7 @@ use talk::Talk;
 
 /// The settings by which every command answers: JSON or text, the talk, and the request.
 #[derive(Debug)]
-pub struct Common {
+pub struct Console {
     /// Whether stdout gets the JSON envelope.
     pub json: bool,
     /// Says what is for people, on stderr.
@@ -40,7 +40,7 @@ pub struct Common {
     pub request: Request,
 }
 
-impl Common {
+impl Console {
     /// The envelope of an answer, with all warnings so far, as one line.
     pub fn envelope(&self, data: Value, error: Option<&Error>) -> String {
         format!(

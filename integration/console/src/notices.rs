@@ -8,7 +8,7 @@ use beadlock_core::Reason;
 
 use super::talk::Talk;
 use beadlock_claim::observe::{
-    Claimed, ClaimedInFleet, DirWarning, Level, Notice, Observer, Reach, Waited,
+    Claimed, ClaimedInFleet, DirWarning, GateReach, Notice, NoticeLevel, Observer, Waited,
 };
 use beadlock_claim::words::{self, Part, to_type};
 
@@ -29,11 +29,11 @@ impl Observer for Talk {
             notice => {
                 let line = sentence(notice);
                 match notice.level() {
-                    Level::Live => {}
-                    Level::Detail => self.say_more(&line),
-                    Level::Info => self.say(&line),
-                    Level::Limit => self.note(&line),
-                    Level::Warning => self.warn(&line),
+                    NoticeLevel::Live => {}
+                    NoticeLevel::Detail => self.say_more(&line),
+                    NoticeLevel::Info => self.say(&line),
+                    NoticeLevel::Limit => self.note(&line),
+                    NoticeLevel::Warning => self.warn(&line),
                 }
             }
         }
@@ -73,10 +73,10 @@ fn sentence(notice: &Notice<'_>) -> String {
         }
         Notice::Doubt(doubt) => doubt.to_string(),
         Notice::SharedFs { given, name, reach } => match reach {
-            Reach::Cycles => {
+            GateReach::Cycles => {
                 format!("{given} is on {name}: a running cycle is waited for on this machine only")
             }
-            Reach::Flock => format!(
+            GateReach::Flock => format!(
                 "{given} is on {name}: its lock may keep out this machine, or this mount, only"
             ),
         },
@@ -239,7 +239,7 @@ mod tests {
         let shared = Notice::SharedFs {
             given: ".beads",
             name: "nfs",
-            reach: Reach::Cycles,
+            reach: GateReach::Cycles,
         };
         let failed = |in_a_row| Notice::HeartbeatFailed { in_a_row, why: "w" };
         for notice in [

@@ -11,7 +11,7 @@ use beadlock_claim::words::without_comment;
 
 /// The side on which the cells of a column are aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum Alignment {
     /// Its cells begin at one column of the terminal.
     Left,
     /// Its cells end at one column of the terminal.
@@ -20,7 +20,7 @@ pub enum Side {
 
 /// A column by its head, its side, and its rank: where there is no room, the column of the highest rank goes first.
 /// Rank 0 stays.
-pub type Column<'a> = (&'a str, Side, u8);
+pub type Column<'a> = (&'a str, Alignment, u8);
 
 /// The least room that a wrapped column has; with less the terminal wraps the line itself.
 const NARROW: usize = 16;
@@ -223,8 +223,8 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
                 .filter(|(painted, _)| painted == column)
                 .map_or(cell, |(_, text)| text);
             match self.columns[*column].1 {
-                Side::Right => line += &format!("{}{printed}", " ".repeat(room)),
-                Side::Left if is_last && cell.width() > width => {
+                Alignment::Right => line += &format!("{}{printed}", " ".repeat(room)),
+                Alignment::Left if is_last && cell.width() > width => {
                     let lines = match self.is_cut {
                         true => vec![format!(
                             "{} …",
@@ -234,7 +234,7 @@ impl<'a, const COLUMNS: usize> Table<'a, COLUMNS> {
                     };
                     line += &lines.join(&format!("\n{}", " ".repeat(at)));
                 }
-                Side::Left => line += &format!("{printed}{}", " ".repeat(room)),
+                Alignment::Left => line += &format!("{printed}{}", " ".repeat(room)),
             }
             if !is_last {
                 line += &" ".repeat(GAP);
@@ -328,7 +328,7 @@ pub fn short_name<'a>(name: &'a str, common: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Side::{Left, Right};
+    use Alignment::{Left, Right};
 
     fn table() -> Table<'static, 4> {
         let mut table = Table::new([

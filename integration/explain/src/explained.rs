@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use beadlock_base::namespace::{Member, Namespaces};
+use beadlock_base::namespace::{NamespaceMember, Namespaces};
 use beadlock_base::process::Liveness;
 use beadlock_core::Options;
 use beadlock_core::dialect::{Record, StartedAt};
@@ -17,17 +17,17 @@ use beadlock_claim::words::{self, Part, shown_age, to_type};
 
 /// The processes of this machine that can be seen: looked for once, when first asked, however many locks there are.
 #[derive(Debug, Default)]
-pub struct Machine {
+pub struct HostProcesses {
     gates: OnceCell<Gates>,
     namespaces: OnceCell<Namespaces>,
 }
 
-impl Machine {
+impl HostProcesses {
     pub(crate) fn gates(&self) -> &Gates {
         self.gates.get_or_init(Gates::now)
     }
 
-    pub(crate) fn members(&self, namespace: &str) -> &[Member] {
+    pub(crate) fn members(&self, namespace: &str) -> &[NamespaceMember] {
         self.namespaces
             .get_or_init(Namespaces::scan)
             .members(namespace)
@@ -55,7 +55,7 @@ pub(crate) struct Inspected<'a> {
     pub record: &'a Record,
     pub facts: &'a Facts,
     pub target: &'a Target,
-    pub machine: &'a Machine,
+    pub machine: &'a HostProcesses,
     /// The rules by which the lock was judged.
     pub options: &'a Options,
     pub now: StartedAt,

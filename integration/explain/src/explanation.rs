@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::by_protocol;
 use super::gate::Shut;
 use super::situation::{self, Situation};
-use crate::explained::{Explained, Inspected, Machine, NextCommand, millis};
+use crate::explained::{Explained, HostProcesses, Inspected, NextCommand, millis};
 use beadlock_base::words::counted;
 use beadlock_claim::words::{self, kind_words, with_comment};
 use beadlock_claim::{fact::Fact, report::Report, target::Target};
@@ -38,11 +38,11 @@ pub struct Explanation {
 impl Explanation {
     /// Explains a look at `target`; `options` are the rules of the look.
     pub fn of(look: &Look, target: &Target, options: &Options) -> Self {
-        Self::on(&Machine::default(), look, target, options)
+        Self::on(&HostProcesses::default(), look, target, options)
     }
 
     /// Explains one of many looks, which share the processes that `machine` has found.
-    pub fn on(machine: &Machine, look: &Look, target: &Target, options: &Options) -> Self {
+    pub fn on(machine: &HostProcesses, look: &Look, target: &Target, options: &Options) -> Self {
         let now = facts::now();
         let gate = Shut::of(machine.gates(), target.dir());
         let explained =

@@ -13,14 +13,14 @@ use beadlock_console::talk::Talk;
 
 /// A target, and what lies there.
 #[derive(Debug)]
-pub struct Seen {
+pub struct SeenTarget {
     /// The target: where the lock lies, and how it was named.
     pub target: Target,
     /// The result of the look at the lock.
     pub look: Look,
 }
 
-impl Seen {
+impl SeenTarget {
     /// The decision that a check would log now, as a dry run has it.
     fn decision(&self) -> Decision {
         let record = self.look.record.clone().map(Box::new);

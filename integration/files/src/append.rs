@@ -13,7 +13,7 @@ use beadlock_base::escape::escaped_path;
 use nix::sys::stat::FileStat;
 
 use super::error::{Error, Remains};
-use super::{backups, entry::Beside, entry::Entry, json::Check, json::Spilled, write::tidy};
+use super::{backups, entry::Beside, entry::NamedFile, json::Check, json::Spilled, write::tidy};
 use crate::WriteLock;
 use beadlock_base::words::counted;
 
@@ -21,12 +21,12 @@ const LIMIT: u64 = 1 << 30;
 
 /// Whole lines that were read and checked, to be added to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lines {
+pub struct WholeLines {
     bytes: Vec<u8>,
     count: u64,
 }
 
-impl Lines {
+impl WholeLines {
     /// Reads all of `from`, called `source` in messages, before any lock. A last line without an end gets one.
     pub fn read(
         from: impl Read,
@@ -105,7 +105,11 @@ impl fmt::Display for Appended {
 }
 
 /// Adds the lines to the file of `entry`. Only under its lock. On an error the file is as it was, or the words say so.
-pub fn append(entry: &Entry, lock: &impl WriteLock, lines: &Lines) -> Result<Appended, Error> {
+pub fn append(
+    entry: &NamedFile,
+    lock: &impl WriteLock,
+    lines: &WholeLines,
+) -> Result<Appended, Error> {
     tidy(entry, backups::DEFAULT)?;
     lock.guards(entry)?;
     let (path, count, length) = (
@@ -201,7 +205,7 @@ fn torn_end(file: &File, size: u64) -> io::Result<Option<Torn>> {
 
 impl Short {
     /// Cuts off again what was added of the lines, and says why.
-    fn undone(self, entry: &Entry, file: &File, before: u64, created: bool) -> Error {
+    fn undone(self, entry: &NamedFile, file: &File, before: u64, created: bool) -> Error {
         let is_ours_alone = entry
             .stat(file)
             .is_ok_and(|now| size(&now) == before + self.added as u64);
@@ -233,22 +237,22 @@ mod tests {
         schema: None,
     };
 
-    fn lines(text: &str) -> Lines {
-        Lines::read(text.as_bytes(), "the lines", Path::new("x"), &LINES).unwrap()
+    fn lines(text: &str) -> WholeLines {
+        WholeLines::read(text.as_bytes(), "the lines", Path::new("x"), &LINES).unwrap()
     }
 
     /// A lock that always protects the file.
     struct Unshared;
 
     impl WriteLock for Unshared {
-        fn guards(&self, _: &Entry) -> Result<(), Error> {
+        fn guards(&self, _: &NamedFile) -> Result<(), Error> {
             Ok(())
         }
     }
 
     struct Log {
         _dir: tempfile::TempDir,
-        entry: Entry,
+        entry: NamedFile,
     }
 
     impl Log {
@@ -261,7 +265,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log.jsonl");
         fs::write(&path, text).unwrap();
-        let entry = Entry::open(&path).unwrap();
+        let entry = NamedFile::open(&path).unwrap();
         Log { _dir: dir, entry }
     }
 

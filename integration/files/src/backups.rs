@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};
 
-use super::{Error, acl, entry::Beside, entry::Entry};
+use super::{Error, acl, entry::Beside, entry::NamedFile};
 
 /// How many are kept where nobody says so.
 pub const DEFAULT: u32 = 5;
@@ -27,7 +27,7 @@ const PIECE: u64 = 64 * 1024;
 #[derive(Debug)]
 #[must_use = "dropped, what the file was is kept nowhere"]
 pub struct Kept<'e> {
-    entry: &'e Entry,
+    entry: &'e NamedFile,
     newest: Newest,
 }
 
@@ -43,7 +43,7 @@ enum Newest {
 
 /// Keeps the file as it is, with `count` backups afterwards; 0 touches none. Only under the lock.
 pub fn keep<'e>(
-    entry: &'e Entry,
+    entry: &'e NamedFile,
     original: Option<&FileStat>,
     count: u32,
 ) -> Result<Kept<'e>, Error> {
@@ -107,7 +107,7 @@ impl Drop for Kept<'_> {
 /// Ends what a kill has left. A `PATH.tmp1` that is still the file goes; one that is the old file becomes a backup.
 /// `count` backups are to be there, and 0 stands for [`DEFAULT`]: a caller that keeps none takes none away. Only under
 /// the lock.
-pub fn finish(entry: &Entry, count: u32) -> Result<(), Error> {
+pub fn finish(entry: &NamedFile, count: u32) -> Result<(), Error> {
     if remove_needless(entry)? {
         return Ok(());
     }
@@ -128,7 +128,7 @@ pub fn finish(entry: &Entry, count: u32) -> Result<(), Error> {
 }
 
 /// Removes the file that waits to be a backup if it is still the file, or its newest backup. True: nothing waits.
-fn remove_needless(entry: &Entry) -> Result<bool, Error> {
+fn remove_needless(entry: &NamedFile) -> Result<bool, Error> {
     let Some(waiting) = entry.look(Beside::Waiting)? else {
         return Ok(true);
     };
@@ -142,7 +142,7 @@ fn remove_needless(entry: &Entry) -> Result<bool, Error> {
 }
 
 /// Moves the backups by one, up to `last`, which is missing or goes.
-fn rotate(entry: &Entry, last: u32) -> Result<(), Error> {
+fn rotate(entry: &NamedFile, last: u32) -> Result<(), Error> {
     for number in (1..last).rev() {
         entry.rename(Beside::Backup(number), Beside::Backup(number + 1))?;
     }
@@ -154,7 +154,7 @@ fn is_same(one: &FileStat, other: &FileStat) -> bool {
 }
 
 /// True when the file that waits to be a backup is the file itself, or an equal copy of it.
-fn is_what_the_file_is(entry: &Entry, waiting: &FileStat) -> Result<bool, Error> {
+fn is_what_the_file_is(entry: &NamedFile, waiting: &FileStat) -> Result<bool, Error> {
     let Some(itself) = entry.look(Beside::Itself)? else {
         return Ok(false);
     };
@@ -185,7 +185,7 @@ fn is_equal(mut one: File, mut other: File) -> io::Result<bool> {
 }
 
 /// Makes the file that waits to be a backup as a copy of the file: whole before it has its name.
-fn copy(entry: &Entry) -> Result<(), Error> {
+fn copy(entry: &NamedFile) -> Result<(), Error> {
     let Some(mut original) = entry.read(Beside::Itself)? else {
         return Ok(());
     };
@@ -231,8 +231,8 @@ mod tests {
             self.0.path()
         }
 
-        fn entry(&self) -> Entry {
-            Entry::open(&self.path().join("x")).unwrap()
+        fn entry(&self) -> NamedFile {
+            NamedFile::open(&self.path().join("x")).unwrap()
         }
 
         /// A write of `text`, and whether it was its own newest backup before.

@@ -20,7 +20,7 @@ use rustix::fs::{StatxAttributes, StatxFlags, statx};
 use super::acl::Acl;
 use super::error::{Error, Hint, Pin};
 
-/// Which file of an [`Entry`]: the file itself, or one beside it that is called by its name.
+/// Which file of an [`NamedFile`]: the file itself, or one beside it that is called by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
     /// `PATH`: the file itself.
@@ -39,7 +39,7 @@ pub enum Beside {
 
 /// A name in an open directory. The file need not be there.
 #[derive(Debug)]
-pub struct Entry {
+pub struct NamedFile {
     dir: File,
     path: PathBuf,
     name: OsString,
@@ -48,7 +48,7 @@ pub struct Entry {
 /// Flags for files that may be anything: never follows a link, never waits for a FIFO's other end.
 const CAREFULLY: OFlag = OFlag::O_NOFOLLOW.union(regular::CAREFULLY);
 
-impl Entry {
+impl NamedFile {
     /// Opens the directory of a path whose last component is not a symbolic link.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let name = path
@@ -338,7 +338,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("x"), "").unwrap();
         assert!(["x", "y"].iter().all(|name| {
-            Entry::open(&dir.path().join(name))
+            NamedFile::open(&dir.path().join(name))
                 .unwrap()
                 .obstacle()
                 .is_none()

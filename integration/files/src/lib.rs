@@ -35,5 +35,5 @@ pub use schema::Schema;
 pub trait WriteLock {
     /// Checks that this lock still protects the file: the lock file is the one that was locked, and lies beside it.
     /// Writers ask before each step that needs the lock. Fails with [`Error::Lost`] when it does not.
-    fn guards(&self, entry: &entry::Entry) -> Result<(), Error>;
+    fn guards(&self, entry: &entry::NamedFile) -> Result<(), Error>;
 }

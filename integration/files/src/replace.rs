@@ -17,7 +17,7 @@ use beadlock_core::facts::random_id;
 use nix::unistd::{Gid, Uid, fchown};
 
 use super::error::{Error, Hint};
-use super::{acl, acl::Acl, entry::Entry};
+use super::{acl, acl::Acl, entry::NamedFile};
 
 const PERMISSIONS: u32 = 0o7777;
 
@@ -79,7 +79,7 @@ impl Replacement {
     /// When it cannot take the file's name. The file is as it was then.
     pub fn commit(mut self) -> Result<(), Error> {
         rename(&self.beside, &self.path).map_err(|error| {
-            let obstacle = Entry::open(&self.path)
+            let obstacle = NamedFile::open(&self.path)
                 .ok()
                 .and_then(|entry| entry.obstacle());
             obstacle.unwrap_or_else(|| Error::io("write", &self.path, error))

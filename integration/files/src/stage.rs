@@ -11,7 +11,7 @@ use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};
 
 use super::error::{Error, Hint};
-use super::{acl, acl::Acl, entry::Beside, entry::Entry};
+use super::{acl, acl::Acl, entry::Beside, entry::NamedFile};
 
 const PERMISSIONS: u32 = 0o7777;
 
@@ -27,7 +27,7 @@ struct Given {
 #[derive(Debug)]
 #[must_use = "dropped, its content is gone"]
 pub struct Stage<'e> {
-    entry: &'e Entry,
+    entry: &'e NamedFile,
     file: File,
     has_name: bool,
     is_synced: bool,
@@ -36,7 +36,7 @@ pub struct Stage<'e> {
 }
 
 impl<'e> Stage<'e> {
-    fn of(entry: &'e Entry, file: File, has_name: bool) -> Self {
+    fn of(entry: &'e NamedFile, file: File, has_name: bool) -> Self {
         Self {
             entry,
             file,
@@ -48,13 +48,13 @@ impl<'e> Stage<'e> {
     }
 
     /// A stage without a name, which needs no lock; `None` where there are none.
-    pub fn unnamed(entry: &'e Entry) -> Result<Option<Self>, Error> {
+    pub fn unnamed(entry: &'e NamedFile) -> Result<Option<Self>, Error> {
         let file = entry.create_unnamed()?;
         Ok(file.map(|file| Self::of(entry, file, false)))
     }
 
     /// A stage called `PATH.tmp`. Only under the lock.
-    pub fn named(entry: &'e Entry) -> Result<Self, Error> {
+    pub fn named(entry: &'e NamedFile) -> Result<Self, Error> {
         // The stage is as private as the file until it gets the file's mode.
         let mode = entry.look(Beside::Itself)?.map_or(0o666, |_| 0o600);
         let file = entry.create(Beside::Stage, mode)?;
@@ -62,11 +62,11 @@ impl<'e> Stage<'e> {
     }
 
     /// A stage without a name, else one that has a name. Only under the lock.
-    pub fn new(entry: &'e Entry) -> Result<Self, Error> {
+    pub fn new(entry: &'e NamedFile) -> Result<Self, Error> {
         Self::unnamed(entry)?.map_or_else(|| Self::named(entry), Ok)
     }
 
-    pub(crate) fn entry(&self) -> &'e Entry {
+    pub(crate) fn entry(&self) -> &'e NamedFile {
         self.entry
     }
 
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_fork_s_copy_of_a_stage_removes_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let entry = Entry::open(&dir.path().join("todo.json")).unwrap();
+        let entry = NamedFile::open(&dir.path().join("todo.json")).unwrap();
         let stage = Stage::named(&entry).unwrap();
         let path = dir.path().join("todo.json.tmp");
         let file = stage.file.try_clone().unwrap();

@@ -21,7 +21,7 @@ use beadlock_base::escape::escaped_path;
 
 use super::error::{Error, Hint};
 use super::{
-    Schema, backups, entry::Beside, entry::Entry, json::Check, json::Format, stage::Stage,
+    Schema, backups, entry::Beside, entry::NamedFile, json::Check, json::Format, stage::Stage,
 };
 use crate::WriteLock;
 use beadlock_base::words::counted;
@@ -131,7 +131,7 @@ impl fmt::Display for Written {
 }
 
 /// The first step of an operation under the lock: removes what a crash has left, or makes it one of `count` backups.
-pub fn tidy(entry: &Entry, count: u32) -> Result<(), Error> {
+pub fn tidy(entry: &NamedFile, count: u32) -> Result<(), Error> {
     entry.remove(Beside::Stage)?;
     entry.remove(Beside::Copy)?;
     backups::finish(entry, count)
@@ -140,12 +140,12 @@ pub fn tidy(entry: &Entry, count: u32) -> Result<(), Error> {
 /// New content on a stage, and how many bytes it has.
 #[derive(Debug)]
 #[must_use = "nothing is written before `commit`"]
-pub struct Draft<'e> {
+pub struct StagedContent<'e> {
     stage: Stage<'e>,
     bytes: u64,
 }
 
-impl<'e> Draft<'e> {
+impl<'e> StagedContent<'e> {
     /// A draft of content that is on the stage already, checked and `bytes` long.
     pub fn of(stage: Stage<'e>, bytes: u64) -> Self {
         Self { stage, bytes }
@@ -183,7 +183,7 @@ impl<'e> Draft<'e> {
 
     fn place(
         mut self,
-        entry: &Entry,
+        entry: &NamedFile,
         lock: &impl WriteLock,
         rules: &Rules,
     ) -> Result<Written, Error> {
@@ -218,13 +218,13 @@ fn other_links(links: impl Into<u64>, has_backup: bool) -> u64 {
 
 /// Writes `from` to the file of `entry`. Only under its lock.
 pub fn write(
-    entry: &Entry,
+    entry: &NamedFile,
     lock: &impl WriteLock,
     from: impl Read,
     rules: &Rules,
 ) -> Result<Written, Error> {
     tidy(entry, rules.kept())?;
-    Draft::fill(
+    StagedContent::fill(
         Stage::new(entry)?,
         from,
         CONTENT,
@@ -234,7 +234,7 @@ pub fn write(
 }
 
 /// All of the file's content; `None`: there is no file.
-pub fn read(entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
+pub fn read(entry: &NamedFile) -> Result<Option<Vec<u8>>, Error> {
     let Some(mut file) = entry.read(Beside::Itself)? else {
         return Ok(None);
     };

@@ -11,7 +11,7 @@ use beadlock_base::regular::{self, Links};
 use beadlock_base::secrets::masked_url;
 use serde::Deserialize;
 
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// The largest configuration file, password file and file of certificates.
 const LIMIT: u64 = 4 * 1024 * 1024;
@@ -95,7 +95,7 @@ impl Config {
     /// Reads the first file that is there.
     ///
     /// # Errors
-    /// [`Kind::NoConfig`] names all places and what to write; [`Kind::Config`] says what is wrong; [`Kind::Io`].
+    /// [`ErrorKind::NoConfig`] names all places and what to write; [`ErrorKind::Config`] says what is wrong; [`ErrorKind::Io`].
     pub fn read(places: &Places) -> Result<Self, Error> {
         for path in places.all() {
             match bounded(path) {
@@ -106,7 +106,7 @@ impl Config {
         }
         let looked: Vec<String> = places.all().into_iter().map(escaped_path).collect();
         Err(Error::new(
-            Kind::NoConfig,
+            ErrorKind::NoConfig,
             format!(
                 "no fleet is configured here: there is no {}; write into it: url = \"etcd://HOST:2379/PREFIX\"",
                 looked.join(" and no ")
@@ -117,10 +117,10 @@ impl Config {
     /// The configuration of a file at `path` that contains `text`. Relative paths begin in its directory.
     ///
     /// # Errors
-    /// [`Kind::Config`].
+    /// [`ErrorKind::Config`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let wrong =
-            |why: String| Error::new(Kind::Config, format!("{}: {why}", escaped_path(path)));
+            |why: String| Error::new(ErrorKind::Config, format!("{}: {why}", escaped_path(path)));
         let written: Written =
             toml::from_str(text).map_err(|error| wrong(escaped(error.message()).to_string()))?;
         let base = path.parent().unwrap_or(Path::new("/"));
@@ -253,7 +253,7 @@ impl Config {
                     BUNDLES[0],
                     escaped_path(&self.source)
                 );
-                Error::new(Kind::Config, words)
+                Error::new(ErrorKind::Config, words)
             })
     }
 }
@@ -267,7 +267,7 @@ impl Login {
         if mode.is_ok_and(|mode| mode & 0o007 != 0) {
             let path = escaped_path(path);
             return Err(Error::new(
-                Kind::Config,
+                ErrorKind::Config,
                 format!("{path} is open to every user; type: chmod o= {path}"),
             ));
         }
@@ -349,7 +349,7 @@ mod tests {
             ("url = \"etcd://h:1/p\"\nca = \"x\"", "etcds://"),
         ] {
             let error = parsed(text).unwrap_err();
-            assert_eq!(error.kind(), Kind::Config, "{text}");
+            assert_eq!(error.kind(), ErrorKind::Config, "{text}");
             let words = error.to_string();
             assert!(
                 words.starts_with("/etc/beadlock/fleet.toml: ") && words.contains(why),
@@ -408,7 +408,7 @@ mod tests {
             user: Some(user.clone()),
         };
         let error = Config::read(&places).unwrap_err();
-        assert_eq!(error.kind(), Kind::NoConfig);
+        assert_eq!(error.kind(), ErrorKind::NoConfig);
         assert!(
             error.to_string().contains("system.toml and no ")
                 && error.to_string().contains("url ="),
@@ -424,7 +424,7 @@ mod tests {
         };
         assert_eq!(
             Config::read(&named).unwrap_err().kind(),
-            Kind::NoConfig,
+            ErrorKind::NoConfig,
             "a named one is the only one"
         );
     }

@@ -1,34 +1,34 @@
 //! The first look at etcd: which fleet there is.
 
 use crate::etcd::{Client, Op, Txn};
-use crate::keys::Keys;
-use crate::transactions::Known;
-use crate::{Error, Kind, Mark};
+use crate::keys::FleetKeys;
+use crate::transactions::KnownFleet;
+use crate::{Error, ErrorKind, Mark};
 
 /// Reads `fleet`, which this version must be admitted to.
 ///
 /// # Errors
-/// [`Kind::NoFleet`], [`Kind::TooOld`], and what the server says.
-pub(crate) fn fleet(client: &Client) -> Result<Known, Error> {
-    let keys = Keys::below(client.config().prefix());
+/// [`ErrorKind::NoFleet`], [`ErrorKind::TooOld`], and what the server says.
+pub(crate) fn fleet(client: &Client) -> Result<KnownFleet, Error> {
+    let keys = FleetKeys::below(client.config().prefix());
     let fleet = keys.fleet();
     let found = client
         .txn(&Txn::look(&[Op::Get(&fleet)]))
         .map_err(|failure| failure.error(client))?
         .next_one();
     let url = client.config().url();
-    let known = Known::read(keys, found)
-        .map_err(|why| Error::new(Kind::NoFleet, format!("{fleet} of {url}: {why}")))?;
+    let known = KnownFleet::read(keys, found)
+        .map_err(|why| Error::new(ErrorKind::NoFleet, format!("{fleet} of {url}: {why}")))?;
     let Some(known) = known else {
         let words = format!("there is no fleet at {url}; to make it, once: beadlock fleet create");
-        return Err(Error::new(Kind::NoFleet, words));
+        return Err(Error::new(ErrorKind::NoFleet, words));
     };
     let (version, least) = (env!("CARGO_PKG_VERSION"), &known.value.min_version);
     if !known.value.admits(version) {
         let least = beadlock_base::escape::escaped(least);
         let words =
             format!("the fleet at {url} asks for beadlock {least} or later, and this is {version}");
-        return Err(Error::new(Kind::TooOld, words));
+        return Err(Error::new(ErrorKind::TooOld, words));
     }
     Ok(known)
 }
@@ -36,8 +36,8 @@ pub(crate) fn fleet(client: &Client) -> Result<Known, Error> {
 /// Reads `fleet`, which must be the fleet that the mark names.
 ///
 /// # Errors
-/// [`Kind::OtherFleet`], and those of `fleet`.
-pub(crate) fn fleet_of(client: &Client, mark: &Mark) -> Result<Known, Error> {
+/// [`ErrorKind::OtherFleet`], and those of `fleet`.
+pub(crate) fn fleet_of(client: &Client, mark: &Mark) -> Result<KnownFleet, Error> {
     let known = fleet(client)?;
     if known.value.nonce != mark.fleet {
         return Err(other_fleet(client, mark));
@@ -51,12 +51,12 @@ pub(crate) fn other_fleet(client: &Client, mark: &Mark) -> Error {
         "{name} has joined another fleet than the one at {url}, which was made since or is a different one; if this is \
          the one: beadlock fleet leave, then beadlock fleet join {name}"
     );
-    Error::new(Kind::OtherFleet, words)
+    Error::new(ErrorKind::OtherFleet, words)
 }
 
 pub(crate) fn no_name(mark: &Mark) -> Error {
     let name = &mark.name;
     let words =
         format!("nobody has joined the fleet under {name}; type: beadlock fleet join {name}");
-    Error::new(Kind::NoName, words)
+    Error::new(ErrorKind::NoName, words)
 }

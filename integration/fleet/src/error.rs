@@ -6,7 +6,7 @@ use beadlock_base::{error::system_words, escape::escaped_path};
 
 /// Kind of a failure: the exit code and the word of the contract follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ErrorKind {
     /// No node has answered. The same may succeed later.
     Unreachable,
     /// The fleet is younger than [`T`](crate::T): nobody may begin anything yet.
@@ -37,7 +37,7 @@ pub enum Kind {
     Usage,
 }
 
-impl Kind {
+impl ErrorKind {
     /// Whether the same call may succeed later.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Unreachable | Self::New)
@@ -47,14 +47,14 @@ impl Kind {
 /// Why something of the fleet cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
     /// The failure of each node, where none has answered; `None`: another kind of error.
     nodes: Option<String>,
 }
 
 impl Error {
-    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -67,7 +67,7 @@ impl Error {
         let message = format!("no node of {url} answers: {nodes}");
         Self {
             nodes: Some(nodes),
-            ..Self::new(Kind::Unreachable, message)
+            ..Self::new(ErrorKind::Unreachable, message)
         }
     }
 
@@ -79,9 +79,9 @@ impl Error {
     /// `failed to DOING PATH: what the system said`.
     pub(crate) fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
         let kind = if error.kind() == io::ErrorKind::PermissionDenied {
-            Kind::NotPermitted
+            ErrorKind::NotPermitted
         } else {
-            Kind::Io
+            ErrorKind::Io
         };
         Self::new(
             kind,
@@ -94,7 +94,7 @@ impl Error {
     }
 
     /// The kind of the failure, from which the exit code follows.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 }

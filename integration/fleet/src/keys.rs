@@ -47,12 +47,12 @@ impl fmt::Display for Lease {
 
 /// The keys below one prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Keys {
+pub(crate) struct FleetKeys {
     /// `PREFIX/v1/`.
     top: String,
 }
 
-impl Keys {
+impl FleetKeys {
     pub(crate) fn below(prefix: &str) -> Self {
         Self {
             top: format!("{prefix}/v1/"),
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_the_contract() {
-        let keys = Keys::below("/beads");
+        let keys = FleetKeys::below("/beads");
         let (name, lease) = (Name::parse("acme/tracker").unwrap(), Lease(0x1f));
         assert_eq!(keys.fleet(), "/beads/v1/fleet");
         assert_eq!(keys.new_fleet(), "/beads/v1/new");
@@ -160,11 +160,14 @@ mod tests {
         );
         let agent = keys.agent(&name, lease);
         assert_eq!(
-            Keys::pair(&keys.agents(), agent.as_bytes()),
+            FleetKeys::pair(&keys.agents(), agent.as_bytes()),
             Some((name, "000000000000001f"))
         );
-        assert_eq!(Keys::pair(&keys.agents(), b"/beads/v1/agents/x"), None);
-        assert_eq!(Keys::pair(&keys.agents(), b"/beads/v1/agents/\xff/x"), None);
+        assert_eq!(FleetKeys::pair(&keys.agents(), b"/beads/v1/agents/x"), None);
+        assert_eq!(
+            FleetKeys::pair(&keys.agents(), b"/beads/v1/agents/\xff/x"),
+            None
+        );
     }
 
     #[test]

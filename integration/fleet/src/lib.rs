@@ -40,14 +40,14 @@ pub use admin::{
     Created, EtcdReport, Evicted, Fleet, NodeReport, Overview, RENEWAL_WATCH, SeenMember,
     SeenSession, examine,
 };
-pub use claim::{AgentSeen, ClaimRequest, ClaimState, FleetClaim, HeldClaim};
+pub use claim::{AgentSeen, ClaimState, FleetClaim, FleetClaimRequest, HeldClaim};
 pub use config::{Config, Places};
 pub use deadline::{Deadlines, T};
-pub use error::{Error, Kind};
+pub use error::{Error, ErrorKind};
 pub use keys::Lease;
 pub use mark::{MARK, Mark};
 pub use name::Name;
 pub use record::{BrokenValue, ClaimValue, FleetValue, MemberValue, Phase, SessionValue, Who};
-pub use rights::{AgentStatus, Change, FleetAgent, Permit, Refusal};
-pub use session::{Loss, Standing};
+pub use rights::{AgentStatus, Change, FleetAgent, Permit, PermitRefusal};
+pub use session::{SessionLoss, SessionStanding};
 pub use transactions::SeenClaim;

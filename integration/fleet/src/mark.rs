@@ -5,11 +5,11 @@
 use std::io::{self, Write};
 use std::{fs::File, os::fd::AsFd, os::unix::fs::OpenOptionsExt, path::Path};
 
-use beadlock_base::regular::{self, Links, Unread};
+use beadlock_base::regular::{self, Links, NotRead};
 use beadlock_core::facts;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Kind, Name};
+use crate::{Error, ErrorKind, Name};
 
 /// The mark's file name.
 pub const MARK: &str = ".exclusive-fleet";
@@ -54,14 +54,14 @@ impl Mark {
 /// 4 KiB are read.
 ///
 /// # Errors
-/// [`Kind::Mark`] when there is something that is not a mark; [`Kind::Io`] when it cannot be read.
+/// [`ErrorKind::Mark`] when there is something that is not a mark; [`ErrorKind::Io`] when it cannot be read.
 pub fn read(dir: impl AsFd) -> Result<Option<Mark>, Error> {
-    let unfit = |why: &str| Err(Error::new(Kind::Mark, unfit_words(why)));
+    let unfit = |why: &str| Err(Error::new(ErrorKind::Mark, unfit_words(why)));
     let opened = regular::open_at(dir, MARK, Links::Refused);
     let bytes = match opened.and_then(|file| regular::whole(file, LIMIT)) {
         Ok(bytes) => bytes,
-        Err(Unread::System(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(Unread::System(error)) => return Err(Error::io("read", Path::new(MARK), &error)),
+        Err(NotRead::System(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(NotRead::System(error)) => return Err(Error::io("read", Path::new(MARK), &error)),
         Err(why) => return unfit(&why.to_string()),
     };
     match Mark::parse(&bytes) {
@@ -93,7 +93,7 @@ fn shown(dir: &Path) -> String {
 /// Writes the mark into `dir`, whole or not at all. False: there is something of that name already.
 ///
 /// # Errors
-/// [`Kind::Io`], [`Kind::NotPermitted`] when it cannot be written.
+/// [`ErrorKind::Io`], [`ErrorKind::NotPermitted`] when it cannot be written.
 pub fn write(dir: &Path, mark: &Mark) -> Result<bool, Error> {
     let path = dir.join(MARK);
     match drafted(dir, mark, |draft| std::fs::hard_link(draft, &path)) {
@@ -144,7 +144,7 @@ fn drafted(
 /// Removes the mark of `dir`. False: there was none.
 ///
 /// # Errors
-/// [`Kind::Io`], [`Kind::NotPermitted`] when it cannot be removed.
+/// [`ErrorKind::Io`], [`ErrorKind::NotPermitted`] when it cannot be removed.
 #[expect(clippy::disallowed_methods, reason = "a mark is removed here alone")]
 pub fn remove(dir: &Path) -> Result<bool, Error> {
     let path = dir.join(MARK);
@@ -210,7 +210,7 @@ mod tests {
         ] {
             fs::write(&path, &text).unwrap();
             let error = read_in(dir.path()).unwrap_err();
-            assert_eq!(error.kind(), Kind::Mark, "{text}");
+            assert_eq!(error.kind(), ErrorKind::Mark, "{text}");
             assert!(
                 error.to_string().contains("beadlock fleet join NAME"),
                 "{error}"
@@ -218,12 +218,12 @@ mod tests {
         }
         remove(dir.path()).unwrap();
         symlink("/etc/hostname", &path).unwrap();
-        assert_eq!(read_in(dir.path()).unwrap_err().kind(), Kind::Mark);
+        assert_eq!(read_in(dir.path()).unwrap_err().kind(), ErrorKind::Mark);
         remove(dir.path()).unwrap();
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(read_in(dir.path()).unwrap_err().kind(), Kind::Mark);
+        assert_eq!(read_in(dir.path()).unwrap_err().kind(), ErrorKind::Mark);
         remove(dir.path()).unwrap();
         fs::create_dir(&path).unwrap();
-        assert_eq!(read_in(dir.path()).unwrap_err().kind(), Kind::Mark);
+        assert_eq!(read_in(dir.path()).unwrap_err().kind(), ErrorKind::Mark);
     }
 }

@@ -15,28 +15,28 @@ use beadlock_base::{duration::shown, escape::escaped};
 use beadlock_core::facts;
 
 use crate::deadline::{Deadlines, T, THIRD};
-use crate::etcd::{Client, Failure, Node, http::CALL, http::random_byte};
+use crate::etcd::{CallFailure, Client, Node, http::CALL, http::random_byte};
 use crate::keys::Lease;
 use crate::record::written;
-use crate::transactions::{Hindrance, Known, Scope, SeenClaim, SessionLook};
+use crate::transactions::{KnownFleet, Scope, SeenClaim, SessionLook, TransactionRefusal};
 use crate::wait::{Alarm, Bell};
 use crate::{BrokenValue, Name, SessionValue, Who};
 use expected::{Expected, found};
 
 /// How a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum SessionStanding {
     /// The session stands: work under it may run on until its deadlines.
     Live,
     /// Somebody wants the session to end.
     Broken(BrokenValue),
     /// The session is over, for it was lost in this way.
-    Over(Loss),
+    Over(SessionLoss),
 }
 
 /// How a session was lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Loss {
+pub enum SessionLoss {
     /// No renewal counted for three quarters of T.
     Silent {
         /// Why the last tries failed.
@@ -51,14 +51,14 @@ pub enum Loss {
     FleetGone,
 }
 
-impl Loss {
+impl SessionLoss {
     /// Whether work has to be killed at once: others may be in already.
     pub fn kills_at_once(&self) -> bool {
         !matches!(self, Self::Silent { .. })
     }
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for SessionLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Silent { why } => f.write_str(why),
@@ -70,7 +70,7 @@ impl fmt::Display for Loss {
 
 #[derive(Debug)]
 struct State {
-    standing: Standing,
+    standing: SessionStanding,
     deadlines: Deadlines,
     expected: Expected,
     /// When the tries began to fail, and how the last one did.
@@ -82,7 +82,7 @@ struct State {
 
 struct Inner {
     client: Arc<Client>,
-    known: Known,
+    known: KnownFleet,
     lease: Lease,
     nonce: String,
     /// `sessions/L` as it was put.
@@ -95,27 +95,27 @@ struct Inner {
 }
 
 /// A lease that a thread of its own renews. Dropped, it is renewed no more, and lapses.
-pub(crate) struct Session(Arc<Inner>);
+pub(crate) struct LeaseSession(Arc<Inner>);
 
 /// Why no session has begun.
 #[derive(Debug)]
 pub(crate) enum NotBegun {
-    Failed(Failure),
-    Hindered(Hindrance),
+    Failed(CallFailure),
+    Hindered(TransactionRefusal),
     Io(io::Error),
 }
 
-impl From<Failure> for NotBegun {
-    fn from(failure: Failure) -> Self {
+impl From<CallFailure> for NotBegun {
+    fn from(failure: CallFailure) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl Session {
+impl LeaseSession {
     /// Grants a lease, begins the session, and renews it from now on.
     pub(crate) fn begin(
         client: &Arc<Client>,
-        known: &Known,
+        known: &KnownFleet,
         who: &Who,
         scope: Scope,
         ring: impl Fn() + Send + Sync + 'static,
@@ -134,7 +134,7 @@ impl Session {
             client.grant(lease)?;
             let answer = client.txn(&known.session(lease, &value));
             let has_lapsed = facts::boottime() >= sent + T;
-            if has_lapsed && answer.as_ref().is_err_and(Failure::is_without_lease) {
+            if has_lapsed && answer.as_ref().is_err_and(CallFailure::is_without_lease) {
                 // This process stood still for longer than the lease lives: another one.
                 continue;
             }
@@ -149,7 +149,7 @@ impl Session {
             }
         };
         let state = State {
-            standing: Standing::Live,
+            standing: SessionStanding::Live,
             deadlines: Deadlines::of(sent),
             expected: Expected::default(),
             failing: None,
@@ -183,7 +183,7 @@ impl Session {
         self.0.lease
     }
 
-    pub(crate) fn known(&self) -> &Known {
+    pub(crate) fn known(&self) -> &KnownFleet {
         &self.0.known
     }
 
@@ -192,7 +192,7 @@ impl Session {
         &self.0.value
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> SessionStanding {
         self.0.now().standing.clone()
     }
 
@@ -244,12 +244,12 @@ impl Session {
     }
 
     /// Ends the session: all its keys go in one revision. Only when all work under it has ended.
-    pub(crate) fn end(&self) -> Result<(), Failure> {
+    pub(crate) fn end(&self) -> Result<(), CallFailure> {
         self.stop();
         let begun = facts::boottime();
         match self.0.client.revoke(self.0.lease) {
             // Once more: a busy etcd may have been too slow.
-            Err(Failure::Silent(_)) if facts::boottime() < begun + 2 * CALL => {
+            Err(CallFailure::Silent(_)) if facts::boottime() < begun + 2 * CALL => {
                 self.0.client.revoke(self.0.lease)
             }
             ended => ended,
@@ -262,7 +262,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for LeaseSession {
     fn drop(&mut self) {
         self.stop();
     }
@@ -273,14 +273,14 @@ impl Inner {
     fn now(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = facts::boottime();
-        if state.standing == Standing::Live && now >= state.deadlines.term {
+        if state.standing == SessionStanding::Live && now >= state.deadlines.term {
             let silent = shown(now.saturating_sub(state.deadlines.renewed));
             let why = state
                 .failing
                 .as_ref()
                 .map_or("this process stood still", |(_, why)| why);
             let why = format!("no renewal for {silent}: {why}");
-            state.standing = Standing::Over(Loss::Silent { why });
+            state.standing = SessionStanding::Over(SessionLoss::Silent { why });
         }
         state
     }
@@ -293,7 +293,7 @@ impl Inner {
                 let wants_look = std::mem::take(&mut state.wants_look);
                 (
                     state.is_ended,
-                    state.standing == Standing::Live,
+                    state.standing == SessionStanding::Live,
                     wants_look,
                     state.deadlines.term,
                 )
@@ -356,7 +356,7 @@ impl Inner {
         let mut state = self.now();
         if is_unknown {
             let why = "etcd has no lease of this session".to_owned();
-            state.standing = Standing::Over(Loss::Gone { why });
+            state.standing = SessionStanding::Over(SessionLoss::Gone { why });
             return true;
         }
         let since = state
@@ -367,7 +367,7 @@ impl Inner {
         false
     }
 
-    fn look_at(&self, node: Node) -> Result<SessionLook, Failure> {
+    fn look_at(&self, node: Node) -> Result<SessionLook, CallFailure> {
         let answer = self
             .client
             .txn_at(node, &self.known.look(self.lease, &self.scope))?;
@@ -383,7 +383,7 @@ impl Inner {
         renewal: Option<Option<Duration>>,
     ) -> bool {
         let mut state = self.now();
-        if state.standing != Standing::Live {
+        if state.standing != SessionStanding::Live {
             return true;
         }
         if let Some(standing) = found(seen, expected, self.lease, &self.scope) {
@@ -436,8 +436,8 @@ mod tests {
 
     #[test]
     fn a_silent_session_has_time_to_end_its_work_and_a_gone_one_has_none() {
-        assert!(!Loss::Silent { why: String::new() }.kills_at_once());
-        assert!(Loss::Gone { why: String::new() }.kills_at_once());
-        assert!(Loss::FleetGone.kills_at_once());
+        assert!(!SessionLoss::Silent { why: String::new() }.kills_at_once());
+        assert!(SessionLoss::Gone { why: String::new() }.kills_at_once());
+        assert!(SessionLoss::FleetGone.kills_at_once());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use beadlock_core::dialect::StartedAt;
 
 use crate::etcd::{Compare, KeyValue, Op, Txn, TxnAnswer};
-use crate::keys::{Keys, Lease};
+use crate::keys::{FleetKeys, Lease};
 use crate::record::{self, written};
 use crate::{BrokenValue, ClaimValue, FleetValue, Name, Phase, SessionValue};
 
@@ -19,8 +19,8 @@ const MOST_CLAIMS: u32 = 10_000;
 
 /// The fleet that a session is in: its keys, and `fleet` exactly as it was read.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
-    pub(crate) keys: Keys,
+pub(crate) struct KnownFleet {
+    pub(crate) keys: FleetKeys,
     pub(crate) value: FleetValue,
     pub(crate) bytes: Vec<u8>,
 }
@@ -72,10 +72,10 @@ impl SeenClaim {
     }
 
     /// The claims below `claims/`, by name.
-    pub(crate) fn all(keys: &Keys, found: &[KeyValue]) -> BTreeMap<Name, Self> {
+    pub(crate) fn all(keys: &FleetKeys, found: &[KeyValue]) -> BTreeMap<Name, Self> {
         let folder = keys.claims();
         let read = |found: &KeyValue| {
-            let name = Name::of_key(Keys::rest(&folder, &found.key)?)?;
+            let name = Name::of_key(FleetKeys::rest(&folder, &found.key)?)?;
             Some((name.clone(), Self::of(&name, found)))
         };
         found.iter().filter_map(read).collect()
@@ -93,7 +93,7 @@ fn broken_value(found: &KeyValue) -> BrokenValue {
 
 /// Why a transaction of a session did not happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Hindrance {
+pub(crate) enum TransactionRefusal {
     /// `new` is there.
     New,
     /// `fleet` is gone, or has another value.
@@ -115,7 +115,7 @@ struct Explanation {
 }
 
 impl Explanation {
-    fn of(known: &Known, lease: Lease, name: &Name) -> Self {
+    fn of(known: &KnownFleet, lease: Lease, name: &Name) -> Self {
         let keys = &known.keys;
         Self {
             keys: [
@@ -133,26 +133,26 @@ impl Explanation {
         self.keys.each_ref().map(|key| Op::Get(key))
     }
 
-    fn read(known: &Known, name: &Name, mut answer: TxnAnswer) -> Hindrance {
+    fn read(known: &KnownFleet, name: &Name, mut answer: TxnAnswer) -> TransactionRefusal {
         let [fleet, new, session, broken, named, claim] =
             std::array::from_fn(|_| answer.next_one());
         match (fleet, new, session, broken, claim) {
             (fleet, ..) if fleet.as_ref().map(|found| &found.value) != Some(&known.bytes) => {
-                Hindrance::FleetGone
+                TransactionRefusal::FleetGone
             }
-            (_, Some(_), ..) => Hindrance::New,
-            (_, _, None, ..) => Hindrance::SessionGone,
-            (_, _, _, Some(broken), _) => Hindrance::Broken(broken_value(&broken)),
-            _ if named.is_none() => Hindrance::NoName,
-            (.., Some(claim)) => Hindrance::Held(Box::new(SeenClaim::of(name, &claim))),
-            _ => Hindrance::Passed,
+            (_, Some(_), ..) => TransactionRefusal::New,
+            (_, _, None, ..) => TransactionRefusal::SessionGone,
+            (_, _, _, Some(broken), _) => TransactionRefusal::Broken(broken_value(&broken)),
+            _ if named.is_none() => TransactionRefusal::NoName,
+            (.., Some(claim)) => TransactionRefusal::Held(Box::new(SeenClaim::of(name, &claim))),
+            _ => TransactionRefusal::Passed,
         }
     }
 }
 
-impl Known {
+impl KnownFleet {
     /// `fleet` below these keys, as a look has found it. `Err`: what is wrong with it.
-    pub(crate) fn read(keys: Keys, found: Option<KeyValue>) -> Result<Option<Self>, String> {
+    pub(crate) fn read(keys: FleetKeys, found: Option<KeyValue>) -> Result<Option<Self>, String> {
         let Some(found) = found else { return Ok(None) };
         let value = record::read(&found.value)?;
         Ok(Some(Self {
@@ -183,7 +183,7 @@ impl Known {
         &self,
         value: &[u8],
         mut answer: TxnAnswer,
-    ) -> Result<bool, Hindrance> {
+    ) -> Result<bool, TransactionRefusal> {
         if answer.succeeded {
             return Ok(true);
         }
@@ -192,10 +192,10 @@ impl Known {
             Some(session) if session.value == value => Ok(true),
             Some(_) => Ok(false),
             None if fleet.map(|found| found.value).as_ref() != Some(&self.bytes) => {
-                Err(Hindrance::FleetGone)
+                Err(TransactionRefusal::FleetGone)
             }
-            None if new.is_some() => Err(Hindrance::New),
-            None => Err(Hindrance::Passed),
+            None if new.is_some() => Err(TransactionRefusal::New),
+            None => Err(TransactionRefusal::Passed),
         }
     }
 
@@ -233,12 +233,12 @@ impl Known {
         lease: Lease,
         name: &Name,
         answer: TxnAnswer,
-    ) -> Result<i64, Hindrance> {
+    ) -> Result<i64, TransactionRefusal> {
         if answer.succeeded {
             return Ok(answer.revision);
         }
         match Explanation::read(self, name, answer) {
-            Hindrance::Held(claim) if claim.session == lease => Ok(claim.created),
+            TransactionRefusal::Held(claim) if claim.session == lease => Ok(claim.created),
             hindrance => Err(hindrance),
         }
     }
@@ -264,7 +264,11 @@ impl Known {
     }
 
     /// The revision of the session from now on.
-    pub(crate) fn right_answer(&self, name: &Name, answer: TxnAnswer) -> Result<i64, Hindrance> {
+    pub(crate) fn right_answer(
+        &self,
+        name: &Name,
+        answer: TxnAnswer,
+    ) -> Result<i64, TransactionRefusal> {
         if answer.succeeded {
             Ok(answer.revision)
         } else {
@@ -334,7 +338,7 @@ impl Known {
         let folder = self.keys.agents_of(name);
         found
             .iter()
-            .filter_map(|found| Lease::parse(Keys::rest(&folder, &found.key)?))
+            .filter_map(|found| Lease::parse(FleetKeys::rest(&folder, &found.key)?))
             .collect()
     }
 

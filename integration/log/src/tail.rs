@@ -12,7 +12,7 @@ use beadlock_core::log_line::Event as Line;
 use super::parse::event::listening_at;
 use super::parse::time::LogTime;
 use super::timeline::LogTimeline;
-use super::timeline::spans::CycleEnd;
+use super::timeline::spans::CycleResult;
 use super::timeline::streak::{SkipCause, SkipStreak};
 use super::window::LogWindow;
 
@@ -220,12 +220,12 @@ fn opened(path: &Path) -> Option<(File, (u64, u64), u64)> {
     Some((file, (metadata.dev(), metadata.ino()), metadata.len()))
 }
 
-fn of_cycle(end: CycleEnd) -> HistoryCell {
+fn of_cycle(end: CycleResult) -> HistoryCell {
     match end {
-        CycleEnd::Complete => HistoryCell::Complete,
-        CycleEnd::Incomplete => HistoryCell::NotPushed,
-        CycleEnd::Failed | CycleEnd::TimedOut => HistoryCell::Failed,
-        CycleEnd::Unfinished => HistoryCell::Unknown,
+        CycleResult::Complete => HistoryCell::Complete,
+        CycleResult::Incomplete => HistoryCell::NotPushed,
+        CycleResult::Failed | CycleResult::TimedOut => HistoryCell::Failed,
+        CycleResult::Unfinished => HistoryCell::Unknown,
     }
 }
 

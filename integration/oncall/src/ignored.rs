@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, os::unix::fs::MetadataExt};
 
 use beadlock_base::escape::{escaped_path, is_harmless};
-use beadlock_base::git::{Asked, ask_with};
+use beadlock_base::git::{GitReply, ask_with};
 use beadlock_base::regular::{self, Links};
 use beadlock_base::shell::{self, Part};
 use nix::unistd::geteuid;
@@ -47,9 +47,9 @@ impl GitAnswer {
             return Self::Ignored;
         }
         let answer = match ask_with(dir, QUESTION, &with_nuls(names)) {
-            Asked::NoGit => return Self::Unknown("there is no git here".to_owned()),
-            Asked::Unanswered(why) => return Self::Unknown(why),
-            Asked::Answered(answer) => answer,
+            GitReply::NoGit => return Self::Unknown("there is no git here".to_owned()),
+            GitReply::Unanswered(why) => return Self::Unknown(why),
+            GitReply::Answered(answer) => answer,
         };
         let rules = rules(&answer.stdout);
         if rules.len() != names.len() {

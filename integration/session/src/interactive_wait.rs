@@ -8,7 +8,7 @@ use beadlock_base::error::Error as CheckerError;
 use nix::sys::signal::Signal;
 
 use beadlock_claim::error::{Code, Error, Exit};
-use beadlock_claim::keeping::{Guard, first_lost};
+use beadlock_claim::keeping::{LossAlarm, first_lost};
 use beadlock_claim::loss::Loss;
 use beadlock_claim::observe::{Notice, Observer, Stopped, WaitControl, Waited};
 use beadlock_supervise::{signals::Signals, tree};
@@ -29,7 +29,7 @@ pub struct InteractiveWait<'a> {
     /// The address of the holder's work that the observer was told last.
     said_address: Option<String>,
     /// The claims of the session that stand, by their places in its list: the loss of one ends the wait.
-    pub others: Vec<(usize, Guard<'a>)>,
+    pub others: Vec<(usize, LossAlarm<'a>)>,
     /// The one of them whose loss has ended the wait, and how it was lost.
     pub lost: Option<(usize, Loss)>,
 }

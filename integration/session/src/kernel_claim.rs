@@ -6,14 +6,14 @@ use std::{ffi::OsString, time::Duration};
 
 use beadlock_core::dialect::file::Mode;
 
-use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
+use super::session_claim::{ClaimEnd, CommandProcess, SessionClaim, Watchfulness};
 use beadlock_claim::kernel_lock::{KernelLock, WithoutRecord};
 use beadlock_claim::observe::{Stopped, WaitControl};
 use beadlock_claim::{
     environment::Environment, error::Error, observe::Notice, trail::Trail, wait::Wait,
 };
 use beadlock_claim::{
-    keeping::Guard,
+    keeping::LossAlarm,
     leaving::Why,
     loss::Loss,
     nested::{HELD_IDS, ids_with},
@@ -133,7 +133,7 @@ impl SessionClaim for KernelClaim<'_> {
         })
     }
 
-    fn guard(&self) -> Option<Guard<'_>> {
+    fn guard(&self) -> Option<LossAlarm<'_>> {
         self.lock.as_ref().map(|lock| lock.guard())
     }
 
@@ -143,13 +143,13 @@ impl SessionClaim for KernelClaim<'_> {
         why: Why,
         _failed_step: Option<&str>,
         _: &mut Signals,
-    ) -> End {
+    ) -> ClaimEnd {
         let Some(lock) = self.lock.take() else {
-            return End::default();
+            return ClaimEnd::default();
         };
         let held = (!lock.is_nested()).then(|| lock.age());
         let lost = lock.end(lost, why, self.trail);
-        End {
+        ClaimEnd {
             held,
             released: held.is_some() && lost.is_none(),
             lost,

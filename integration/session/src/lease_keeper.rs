@@ -38,7 +38,7 @@ use beadlock_base::escape::in_title;
 use beadlock_base::poll::wait_for;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::event::failed_to;
-use beadlock_claim::keeping::{Guard, Keeping};
+use beadlock_claim::keeping::{Keeping, LossAlarm};
 use beadlock_claim::leaving::{Enders, Leaving, Left, Why};
 use beadlock_claim::loss::{EndedWatch, Loss, WatchStart};
 use beadlock_claim::protocol::rules::ProtocolKind;
@@ -403,7 +403,7 @@ struct Vigil {
 
 impl Vigil {
     /// Says that the claim is kept, and keeps it until there is a reason to end it, or it has ended.
-    fn keep(&mut self, guard: &mut Guard<'_>) -> (Option<Loss>, Why) {
+    fn keep(&mut self, guard: &mut LossAlarm<'_>) -> (Option<Loss>, Why) {
         // Our caller is waiting for this: by now nothing is missed, and what ends it does not end us. An error: it has
         // ended, which the other pipe says as well.
         let _ = self.ready.take().map(|mut ready| ready.write_all(b"."));

@@ -6,15 +6,15 @@ use beadlock_base::filesystem::shared_file_system;
 use beadlock_core::take::Held;
 
 use super::interactive_wait::InteractiveWait;
-use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
-use beadlock_claim::keeping::{Guard, Keeping};
+use super::session_claim::{ClaimEnd, CommandProcess, SessionClaim, Watchfulness};
+use beadlock_claim::keeping::{Keeping, LossAlarm};
 use beadlock_claim::leaving::{Enders, Leaving, Left, Why};
-use beadlock_claim::loss::{Loss, Watch, WatchStart};
+use beadlock_claim::loss::{Loss, LossWatcher, WatchStart};
 use beadlock_claim::observe::{Stopped, WaitControl};
 use beadlock_claim::{
     environment::Environment,
     error::Error,
-    observe::{Notice, Reach},
+    observe::{GateReach, Notice},
     trail::Trail,
     wait::Wait,
 };
@@ -135,7 +135,7 @@ impl SessionClaim for RecordClaim<'_> {
             return Ok(());
         }
         if let Some(name) = shared_file_system(target.dir()).filter(|_| target.has_cycles()) {
-            let reach = Reach::Cycles;
+            let reach = GateReach::Cycles;
             observer.notice(&Notice::SharedFs { given, name, reach });
         }
         let pid = child.pid.unsigned_abs();
@@ -182,10 +182,10 @@ impl SessionClaim for RecordClaim<'_> {
         }
     }
 
-    fn guard(&self) -> Option<Guard<'_>> {
+    fn guard(&self) -> Option<LossAlarm<'_>> {
         match &self.state {
             State::Kept(keeping) => Some(keeping.guard(self.trail)),
-            State::Nested(Some(outer)) => Some(Guard::Outer(Watch::over_outer(outer))),
+            State::Nested(Some(outer)) => Some(LossAlarm::Outer(LossWatcher::over_outer(outer))),
             _ => None,
         }
     }
@@ -196,14 +196,14 @@ impl SessionClaim for RecordClaim<'_> {
         why: Why,
         failed_step: Option<&str>,
         signals: &mut Signals,
-    ) -> End {
+    ) -> ClaimEnd {
         let held = match std::mem::replace(&mut self.state, State::Ended) {
             State::Held(held) => held,
             State::Kept(keeping) => match keeping.end() {
                 Some(held) => held,
                 None => {
                     self.leaving(failed_step).hangs(lost.as_ref(), self.id());
-                    return End::default();
+                    return ClaimEnd::default();
                 }
             },
             State::Nested(outer) => {
@@ -211,28 +211,28 @@ impl SessionClaim for RecordClaim<'_> {
                     let (id, kept) = (outer.id(), outer.broken_as());
                     loss.error(id, kept.as_deref(), outer.age(), &self.request.target)
                 };
-                return End {
+                return ClaimEnd {
                     lost: outer.zip(lost).map(error),
-                    ..End::default()
+                    ..ClaimEnd::default()
                 };
             }
-            State::Wanted | State::Ended => return End::default(),
+            State::Wanted | State::Ended => return ClaimEnd::default(),
         };
         let age = held.age();
         let leaving = self.leaving(failed_step);
         let mut attending = InteractiveWait::wait_of(signals, self.trail.observer(), None);
         match leaving.end(held, lost, why, &mut attending) {
-            Left::Released | Left::ByAnother => End {
+            Left::Released | Left::ByAnother => ClaimEnd {
                 held: Some(age),
                 released: true,
                 lost: None,
             },
-            Left::Stuck => End {
+            Left::Stuck => ClaimEnd {
                 held: Some(age),
                 released: false,
                 lost: None,
             },
-            Left::Lost(error) => End {
+            Left::Lost(error) => ClaimEnd {
                 held: Some(age),
                 released: false,
                 lost: Some(error),

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use beadlock_claim::error::Error;
 use beadlock_claim::report::{HOLD, Report};
-use beadlock_console::Common;
+use beadlock_console::Console;
 
 /// The envelope's `data`; null where no claim came to stand, lest its holder be taken for the lock's.
 pub fn data(report: &Report) -> Value {
@@ -24,7 +24,7 @@ pub fn data(report: &Report) -> Value {
 }
 
 /// Prints the error, and writes the file that `--report` names.
-pub fn conclude(common: &Common, file: Option<&Path>, report: &Report, error: Option<&Error>) {
+pub fn conclude(common: &Console, file: Option<&Path>, report: &Report, error: Option<&Error>) {
     common.talk.end_live();
     if let Some(error) = error {
         common.talk.error(&error.to_string());

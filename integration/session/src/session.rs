@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use std::{ffi::CString, ffi::OsString, io};
 
 use beadlock_base::{beside::Helpers, error::system_words, sys::Waiting};
-use beadlock_core::{audit::Outcome, facts::random_id};
+use beadlock_core::{audit::WorkOutcome, facts::random_id};
 
 mod claims;
 
@@ -20,7 +20,7 @@ use super::steps::Steps;
 use crate::interactive_wait::InteractiveWait;
 use crate::on_loss::OnLoss;
 use crate::session_claim::{CommandProcess, SessionClaim, Watchfulness};
-use crate::supervise::{Ended, LostClaim, Running};
+use crate::supervise::{LostClaim, RunningCommand, WorkEnd};
 use beadlock_claim::error::{Error, Exit};
 use beadlock_claim::observe::{Stopped, WaitControl};
 use beadlock_claim::report::Report;
@@ -32,7 +32,7 @@ use beadlock_claim::{
     loss::Loss,
     observe::{Claimed, Notice, Observer},
 };
-use beadlock_console::end::End;
+use beadlock_console::end::ProgramEnd;
 use beadlock_console::talk::Talk;
 use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
 use beadlock_supervise::signals::Signals;
@@ -70,7 +70,7 @@ pub struct Session<'a> {
 #[derive(Debug)]
 pub struct Finished {
     /// How the program ends: as the command did.
-    pub end: End,
+    pub end: ProgramEnd,
     /// The loss of a claim, which counts before `end`; `None`: no claim was lost.
     pub lost: Option<Error>,
 }
@@ -133,7 +133,7 @@ impl Session<'_> {
             wait_group,
             ..
         } = self;
-        let mut running = Running {
+        let mut running = RunningCommand {
             pid,
             own_group,
             kill_after,
@@ -182,7 +182,7 @@ struct Stage<'s, 'c> {
 
 impl Stage<'_, '_> {
     /// Obtains the claims in their order. Where one fails, those before it end.
-    fn obtain(&mut self, running: &Running) -> Result<(), Stopped> {
+    fn obtain(&mut self, running: &RunningCommand) -> Result<(), Stopped> {
         let name = self.command.holder_name();
         let child = CommandProcess {
             pid: running.pid,
@@ -327,7 +327,11 @@ impl Stage<'_, '_> {
     }
 
     /// Keeps the claims up, and starts the watchdog that they need.
-    fn begin(&mut self, running: &mut Running, token: &str) -> Result<Option<Watchdog>, Stopped> {
+    fn begin(
+        &mut self,
+        running: &mut RunningCommand,
+        token: &str,
+    ) -> Result<Option<Watchdog>, Stopped> {
         let kept = self.claims.iter_mut().try_for_each(|claim| claim.keep_up());
         let watchdog = kept
             .and_then(|()| start_watchdog(self.claims, running, token, self.command, self.helpers));
@@ -364,11 +368,11 @@ impl Stage<'_, '_> {
     /// the failed step as well.
     fn supervise(
         &mut self,
-        running: &mut Running,
+        running: &mut RunningCommand,
         waiting: Waiting,
         steps: Option<&Steps>,
         variables: &[(OsString, OsString)],
-    ) -> Result<(Ended<LostClaim>, Option<String>), Stopped> {
+    ) -> Result<(WorkEnd<LostClaim>, Option<String>), Stopped> {
         if let Some(error) = self.claims.iter().find_map(|claim| claim.may_begin().err()) {
             self.end(None, Why::NOT_STARTED, None);
             return Err(error.ending(Exit::NotStarted).into());
@@ -390,7 +394,7 @@ impl Stage<'_, '_> {
         self.report.ending = Some(ended.ending);
         self.report.left = ended.left.iter().map(|stat| stat.pid).collect();
         let step = steps.and_then(Steps::failed);
-        if let (Some(steps), Outcome::Failure, None) =
+        if let (Some(steps), WorkOutcome::Failure, None) =
             (steps, Why::ended(ended.ending).result, &ended.cause)
         {
             ended.cause = self.roll_back(running, steps, variables, step.as_deref());
@@ -405,7 +409,7 @@ impl Stage<'_, '_> {
     /// Runs the rollback, still under the claims; its failure is a warning. The answer is a loss meanwhile.
     fn roll_back(
         &mut self,
-        running: &mut Running,
+        running: &mut RunningCommand,
         steps: &Steps,
         variables: &[(OsString, OsString)],
         step: Option<&str>,
@@ -480,7 +484,7 @@ impl Stage<'_, '_> {
 /// stops them while there is no heartbeat, before a lock may be taken as stale.
 fn start_watchdog(
     claims: &mut Claims<'_>,
-    running: &Running,
+    running: &RunningCommand,
     token: &str,
     command: &Command,
     helpers: Helpers,

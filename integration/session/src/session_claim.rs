@@ -5,9 +5,9 @@ use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 use beadlock_base::deadline::WorkDeadline;
 use beadlock_claim::observe::{Stopped, WaitControl};
 
-use beadlock_claim::lease::Limits;
+use beadlock_claim::lease::LeaseTimes;
 use beadlock_claim::{error::Error, observe::Claimed, wait::Wait};
-use beadlock_claim::{keeping::Guard, leaving::Why, loss::Loss, target::Target};
+use beadlock_claim::{keeping::LossAlarm, leaving::Why, loss::Loss, target::Target};
 use beadlock_supervise::signals::Signals;
 use beadlock_supervise::watchdog::HearHeartbeats;
 
@@ -90,9 +90,9 @@ pub trait SessionClaim: fmt::Debug {
         None
     }
     /// The guard that tells of a loss of the claim while the command runs.
-    fn guard(&self) -> Option<Guard<'_>>;
+    fn guard(&self) -> Option<LossAlarm<'_>>;
     /// The guard that tells of a loss of the lock that the second step has taken; `None`: there is none.
-    fn second_guard(&self) -> Option<Guard<'_>> {
+    fn second_guard(&self) -> Option<LossAlarm<'_>> {
         None
     }
     /// The message about processes that the command has left behind, by their `names`.
@@ -108,7 +108,7 @@ pub trait SessionClaim: fmt::Debug {
         why: Why,
         failed_step: Option<&str>,
         signals: &mut Signals,
-    ) -> End;
+    ) -> ClaimEnd;
 }
 
 /// The process that is to become the command.
@@ -126,7 +126,7 @@ pub struct CommandProcess<'a> {
 #[derive(Debug, Default)]
 pub struct Watchfulness<'a> {
     /// The times of the heartbeats; `None`: there are none.
-    pub lease: Option<Limits>,
+    pub lease: Option<LeaseTimes>,
     /// The deadline of its session in a fleet: from then on there must be no work.
     pub deadline: Option<WorkDeadline>,
     /// The open file that the watchdog shares, whose lock ends with the work.
@@ -135,7 +135,7 @@ pub struct Watchfulness<'a> {
 
 /// How a claim has ended.
 #[derive(Debug, Default)]
-pub struct End {
+pub struct ClaimEnd {
     /// How long the lock was held; `None`: the claim was nested, or had no lock to release.
     pub held: Option<Duration>,
     /// Whether the lock was released, here or by another process.

@@ -17,17 +17,17 @@ use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 use crate::on_loss::OnLoss;
 use beadlock_base::poll::wait_for_each;
 use beadlock_claim::error::Exit;
-use beadlock_claim::keeping::{Guard, LossReport};
+use beadlock_claim::keeping::{LossAlarm, LossReport};
 use beadlock_claim::loss::Loss;
-use beadlock_console::end::End;
+use beadlock_console::end::ProgramEnd;
 use beadlock_console::talk::Talk;
-use beadlock_supervise::ending::{Ending, Look, Now, Step};
+use beadlock_supervise::ending::{Ending, EndingStep, Now, TreeLook};
 use beadlock_supervise::signals::{Received, Signals};
 use beadlock_supervise::tree::{self, CommandEnd, Tree};
 
 /// A command's process, and how it is supervised.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningCommand {
     /// The PID of the command.
     pub pid: i32,
     /// Whether the command leads a process group of its own.
@@ -44,7 +44,7 @@ pub struct Running {
 
 /// How a supervised command has ended.
 #[derive(Debug)]
-pub struct Ended<C> {
+pub struct WorkEnd<C> {
     /// As the system says it.
     pub ending: CommandEnd,
     /// What it left behind and is still alive.
@@ -55,15 +55,15 @@ pub struct Ended<C> {
     pub cause: Option<C>,
 }
 
-impl<C> Ended<C> {
+impl<C> WorkEnd<C> {
     /// How the program ends then: as the command did.
-    pub fn end(&self) -> End {
+    pub fn end(&self) -> ProgramEnd {
         match self.ending {
             CommandEnd::Killed(signal) if signal == Signal::SIGINT as i32 && self.interrupted => {
-                End::Interrupted
+                ProgramEnd::Interrupted
             }
-            CommandEnd::Killed(signal) => End::Code(Exit::Signal(signal).code()),
-            CommandEnd::Exited(code) => End::Code(Exit::Command(code).code()),
+            CommandEnd::Killed(signal) => ProgramEnd::Code(Exit::Signal(signal).code()),
+            CommandEnd::Exited(code) => ProgramEnd::Code(Exit::Command(code).code()),
         }
     }
 }
@@ -130,7 +130,7 @@ pub(crate) type LostClaim = (usize, Loss);
 /// The claims of a command. The first loss is the cause of its end.
 struct Guards<'g> {
     /// Each with the place of its claim in the list.
-    guards: Vec<(usize, Guard<'g>)>,
+    guards: Vec<(usize, LossAlarm<'g>)>,
     on_loss: OnLoss,
     kill_after: Duration,
     talk: &'g Talk,
@@ -205,7 +205,7 @@ impl Guards<'_> {
 
 /// What has come to a running command, and how far its end is.
 #[derive(Debug)]
-struct Came<C> {
+struct SignalState<C> {
     /// A signal was passed on, or there is a cause: the whole tree ends.
     must_end: bool,
     /// When the terminal sent its last signal to the command.
@@ -219,15 +219,15 @@ struct Came<C> {
     said_killing: bool,
 }
 
-impl Running {
+impl RunningCommand {
     /// [`Self::run`] under these claims.
     pub(crate) fn supervise(
         &self,
         starting: Option<Starting>,
-        guards: Vec<(usize, Guard<'_>)>,
+        guards: Vec<(usize, LossAlarm<'_>)>,
         signals: &mut Signals,
         talk: &Talk,
-    ) -> io::Result<Ended<LostClaim>> {
+    ) -> io::Result<WorkEnd<LostClaim>> {
         let mut guards = Guards {
             guards,
             on_loss: self.on_loss,
@@ -246,8 +246,8 @@ impl Running {
         alarms: &mut A,
         signals: &mut Signals,
         talk: &Talk,
-    ) -> io::Result<Ended<A::Cause>> {
-        let mut came = Came {
+    ) -> io::Result<WorkEnd<A::Cause>> {
+        let mut came = SignalState {
             must_end: false,
             from_terminal: None,
             interrupted: false,
@@ -293,7 +293,7 @@ impl Running {
                     }
                     let step = waits.then(|| self.step(&look, &mut came, talk));
                     let Some(step) = step.filter(|step| !step.done) else {
-                        return Ok(Ended {
+                        return Ok(WorkEnd {
                             ending,
                             left: look.living().to_vec(),
                             interrupted: came.interrupted,
@@ -328,7 +328,7 @@ impl Running {
     /// A signal of the terminal has ended the command unless it has lived on for `--kill-after` since. Then it has
     /// survived it, as a shell or an interpreter does, and ends later for reasons of its own. Its exit code tells
     /// nothing: a command that tidies up after a Ctrl-C may well end with 0.
-    fn was_ended_by_a_signal<C>(&self, came: &mut Came<C>) -> bool {
+    fn was_ended_by_a_signal<C>(&self, came: &mut SignalState<C>) -> bool {
         let ended = *came.ended.get_or_insert_with(Instant::now);
         let is_near = |signal: Instant| ended.saturating_duration_since(signal) <= self.kill_after;
         came.must_end || came.from_terminal.is_some_and(is_near)
@@ -341,7 +341,7 @@ impl Running {
         received: Received,
         has_ended: bool,
         alarms: &mut A,
-        came: &mut Came<A::Cause>,
+        came: &mut SignalState<A::Cause>,
     ) {
         let Received {
             signal,
@@ -418,7 +418,7 @@ impl Running {
         }
     }
 
-    fn respond<C>(&self, alarm: Alarm<C>, came: &mut Came<C>, talk: &Talk) {
+    fn respond<C>(&self, alarm: Alarm<C>, came: &mut SignalState<C>, talk: &Talk) {
         came.cause = Some(alarm.cause);
         match alarm.response {
             Response::End(grace) => {
@@ -438,7 +438,7 @@ impl Running {
     }
 
     /// One step of the tree's end.
-    fn step<C>(&self, look: &Look, came: &mut Came<C>, talk: &Talk) -> Step {
+    fn step<C>(&self, look: &TreeLook, came: &mut SignalState<C>, talk: &Talk) -> EndingStep {
         let step = came.ending.next(look, Now::read(), Demand::Nothing);
         for (signal, to) in &step.send {
             if *signal == Signal::SIGKILL {

@@ -9,7 +9,7 @@ use beadlock_base::{escape::escaped, sys::process_id};
 use beadlock_core::Options;
 use beadlock_core::dialect::beads::holder_name_is_fit;
 
-use super::locks::{self, Bell, Ending, LockAttendant, ReleaseOrder, Terms};
+use super::locks::{self, LockAttendant, LockEnding, ReleaseOrder, Terms, WaitBell};
 use super::{dir::Directory, ending, guard::CommandGuard};
 use crate::hold::Hold;
 use beadlock_claim::labels::Labels;
@@ -120,7 +120,7 @@ impl CommandLock {
     /// [`Code::LockStale`](crate::Code::LockStale) for a lock file that could not be dealt with, and what the system
     /// refused. Nothing is claimed then.
     pub fn acquire(self) -> Result<CommandGuard, Error> {
-        let bell = Bell::new()?;
+        let bell = WaitBell::new()?;
         self.acquire_heeding(&bell)
     }
 
@@ -131,7 +131,7 @@ impl CommandLock {
         Acquiring::start(self)?.await
     }
 
-    fn acquire_heeding(self, bell: &Arc<Bell>) -> Result<CommandGuard, Error> {
+    fn acquire_heeding(self, bell: &Arc<WaitBell>) -> Result<CommandGuard, Error> {
         self.labels.check()?;
         let environment = Environment::read();
         let directory = self.where_it_lies(&environment)?;
@@ -168,9 +168,9 @@ impl CommandLock {
         match wanted.stands(claim) {
             Ok(number) => Ok(CommandGuard::new(number, id, target)),
             // It may be this very thread that ends it, in an exit handler of the tool's.
-            Err(Ending::Exit) => Err(locks::too_late()),
+            Err(LockEnding::Exit) => Err(locks::too_late()),
             // Until the process is gone.
-            Err(Ending::Signal(_)) => locks::stay(),
+            Err(LockEnding::Signal(_)) => locks::stay(),
         }
     }
 
@@ -204,7 +204,7 @@ fn is_part_of_a_path(text: &str) -> bool {
 #[derive(Debug)]
 struct Acquiring {
     process: u32,
-    bell: Arc<Bell>,
+    bell: Arc<WaitBell>,
     parcel: Arc<Mutex<Parcel>>,
 }
 
@@ -223,7 +223,7 @@ impl Acquiring {
     fn start(lock: CommandLock) -> Result<Self, Error> {
         let this = Self {
             process: process_id(),
-            bell: Bell::new()?,
+            bell: WaitBell::new()?,
             parcel: Arc::default(),
         };
         let (bell, parcel) = (Arc::clone(&this.bell), Arc::clone(&this.parcel));
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_fork_s_copy_of_a_wait_does_not_wake_it() {
-        let bell = Bell::new().unwrap();
+        let bell = WaitBell::new().unwrap();
         let rings = || wait_for([LockAttendant(&bell).signals()], Duration::ZERO) == [true];
         let wait = |process| Acquiring {
             process,

@@ -14,12 +14,12 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::getpgrp;
 use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::raw::WithRawSiginfo};
 
-use super::locks::{self, Ending, ReleaseOrder};
+use super::locks::{self, LockEnding, ReleaseOrder};
 use beadlock_base::poll::wait_for;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::words::of_no_process;
 use beadlock_supervise::{
-    ending::{self as tree_end, Asks, Look, Members, end_all},
+    ending::{self as tree_end, Asks, Members, TreeLook, end_all},
     signals::Received,
     tree::{self, Tree},
 };
@@ -120,7 +120,7 @@ impl Inbox {
     }
 
     fn end_process(&mut self, first: Received) -> ! {
-        if locks::begin(Ending::Signal(first.signal)).is_some() {
+        if locks::begin(LockEnding::Signal(first.signal)).is_some() {
             // The thread that exits releases them.
             locks::wait_for_none(SETTLE);
         } else {
@@ -205,7 +205,7 @@ impl<'i> Children<'i> {
 }
 
 impl Members for Children<'_> {
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> TreeLook {
         // What the terminal sent to the whole group was sent before any that is born later.
         self.first.from_terminal &= !std::mem::replace(&mut self.has_looked, true);
         let has_none = children().is_some_and(|children| children.is_empty());
@@ -220,16 +220,16 @@ impl Members for Children<'_> {
         if self.live {
             self.quiet_since = None;
             return match self.known.as_slice() {
-                [] => Look::Hidden,
-                known => Look::Living(known.to_vec()),
+                [] => TreeLook::Hidden,
+                known => TreeLook::Living(known.to_vec()),
             };
         }
         let since = *self.quiet_since.get_or_insert_with(Instant::now);
         match () {
             // The work may start another one until it has returned, or has had its time.
-            () if !locks::all_returned() && since.elapsed() < GRACE => Look::Hidden,
-            () if is_certain => Look::Nobody,
-            () => Look::NoneSeen,
+            () if !locks::all_returned() && since.elapsed() < GRACE => TreeLook::Hidden,
+            () if is_certain => TreeLook::Nobody,
+            () => TreeLook::NoneSeen,
         }
     }
 
@@ -279,7 +279,7 @@ extern "C" fn at_exit() {
         return;
     }
     let _ = std::panic::catch_unwind(|| {
-        if let Some(Ending::Signal(_)) = locks::begin(Ending::Exit) {
+        if let Some(LockEnding::Signal(_)) = locks::begin(LockEnding::Exit) {
             locks::stay();
         }
         locks::settle(SETTLE);

@@ -39,7 +39,7 @@ pub struct Terms {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum LockEnding {
     Signal(Signal),
     /// `exit` was called, or `main` has returned.
     Exit,
@@ -50,7 +50,7 @@ struct Lock {
     number: u64,
     path: PathBuf,
     terms: Terms,
-    bell: Arc<Bell>,
+    bell: Arc<WaitBell>,
     progress: Progress,
     /// The claim; `None` while it is being made or released.
     claim: Option<Claim>,
@@ -80,7 +80,7 @@ static STATE: Mutex<State> = Mutex::new(State {
 static CHANGED: Condvar = Condvar::new();
 
 /// Set with [`STATE`] locked, and read without it where a wait is not allowed: in a fork, say.
-static ENDING: OnceLock<Ending> = OnceLock::new();
+static ENDING: OnceLock<LockEnding> = OnceLock::new();
 
 /// The PID of the process whose locks these are, 0 at first: a forked child finds them in its memory, and has none.
 pub static OWNER: AtomicU32 = AtomicU32::new(0);
@@ -96,12 +96,12 @@ fn state() -> MutexGuard<'static, State> {
 
 /// Ends the wait for a lock.
 #[derive(Debug)]
-pub struct Bell {
+pub struct WaitBell {
     fd: EventFd,
     is_withdrawn: AtomicBool,
 }
 
-impl Bell {
+impl WaitBell {
     pub fn new() -> Result<Arc<Self>, Error> {
         let fd = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).map_err(
             |errno| {
@@ -133,7 +133,7 @@ impl Bell {
     }
 }
 
-pub struct LockAttendant<'a>(pub &'a Bell);
+pub struct LockAttendant<'a>(pub &'a WaitBell);
 
 impl WaitControl for LockAttendant<'_> {
     fn signals(&self) -> Option<BorrowedFd<'_>> {
@@ -142,8 +142,8 @@ impl WaitControl for LockAttendant<'_> {
 
     fn stopped(&mut self) -> Option<Stopped> {
         match ending() {
-            Some(Ending::Signal(signal)) => Some(Stopped::Signalled(signal)),
-            Some(Ending::Exit) => Some(too_late().into()),
+            Some(LockEnding::Signal(signal)) => Some(Stopped::Signalled(signal)),
+            Some(LockEnding::Exit) => Some(too_late().into()),
             None if self.0.is_withdrawn() => {
                 Some(Error::new(Code::Io, "nobody waits for the lock any more").into())
             }
@@ -169,7 +169,7 @@ pub fn too_late() -> Error {
 pub struct PendingLock(u64);
 
 /// Says that this process wants the lock at `path`.
-pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<PendingLock, Error> {
+pub fn want(path: &Path, terms: Terms, bell: &Arc<WaitBell>) -> Result<PendingLock, Error> {
     // A wait that was given up just now is over in a moment.
     let is_going = |lock: &Lock| lock.progress == Progress::Claiming && lock.bell.is_withdrawn();
     let mut state = wait_until(SHORTLY, |state| {
@@ -213,7 +213,7 @@ pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<PendingLock, 
 
 impl PendingLock {
     /// Enters the lock as standing. `Err`: the process is ending, and the lock was released again.
-    pub fn stands(self, claim: Claim) -> Result<u64, Ending> {
+    pub fn stands(self, claim: Claim) -> Result<u64, LockEnding> {
         let mut state = state();
         if let Some(ending) = ending() {
             drop(state);
@@ -254,12 +254,12 @@ impl State {
     }
 }
 
-pub fn ending() -> Option<Ending> {
+pub fn ending() -> Option<LockEnding> {
     ENDING.get().copied()
 }
 
 pub fn is_ended_by_a_signal() -> bool {
-    matches!(ending(), Some(Ending::Signal(_)))
+    matches!(ending(), Some(LockEnding::Signal(_)))
 }
 
 /// Releases a lock whose work is done; `Ok(None)`: it is gone. `None`: a signal ends the process, and the lock.
@@ -299,7 +299,7 @@ pub fn ask<T>(number: u64, question: impl FnOnce(&Claim) -> T) -> Option<T> {
 }
 
 /// The process is ending from now on: nothing is claimed, and only the caller releases. Answers the cause before.
-pub fn begin(cause: Ending) -> Option<Ending> {
+pub fn begin(cause: LockEnding) -> Option<LockEnding> {
     let state = state();
     let before = ending();
     if ENDING.set(cause).is_ok() {

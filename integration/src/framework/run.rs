@@ -10,7 +10,7 @@ use beadlock_core::take::Release;
 use serde::Serialize;
 
 use super::guard::{CommandGuard, Running};
-use super::locks::{self, Ending};
+use super::locks::{self, LockEnding};
 use super::{declaration::CommandLock, failure::Failure};
 use beadlock_claim::envelope::{Envelope, Request};
 use beadlock_claim::error::{Error, Exit};
@@ -57,7 +57,7 @@ impl CommandLock {
 
 fn refuse(request: &Request, error: &Error) -> ExitCode {
     // Another thread has called `exit`, and had the last word.
-    if locks::ending() == Some(Ending::Exit) {
+    if locks::ending() == Some(LockEnding::Exit) {
         return error.exit_code();
     }
     print(&Envelope::of(request, error), error.exit().code())

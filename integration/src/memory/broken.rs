@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use beadlock_base::escape::escaped_path;
 use beadlock_core::look::Look;
-use beadlock_core::take::{Broken, Licence, Seen, Site};
+use beadlock_core::take::{BreakableLock, Broken, Licence, Site};
 use beadlock_core::{Options, Verdict};
 
 use super::{MemoryLock, PATIENCE, Record};
@@ -70,11 +70,11 @@ impl MemoryLock {
         };
         for _ in 0..ROUNDS {
             let mut site = Site::new(&gate, &options).with_names(target.place.names());
-            let mut seen = Seen::at(&target.place, &options);
+            let mut seen = BreakableLock::at(&target.place, &options);
             if seen.look().verdict == Verdict::Free && seen.look().side_file {
                 // A crash has left a lock aside.
                 let _ = site.settle();
-                seen = Seen::at(&target.place, &options);
+                seen = BreakableLock::at(&target.place, &options);
             }
             let look = seen.look();
             let Some(record) = to_be_broken(look, licence, &target)? else {

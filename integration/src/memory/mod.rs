@@ -41,7 +41,7 @@ use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::{Stopped, Unattended, WaitControl};
 use beadlock_claim::protocol::memory::{self, make};
 use beadlock_claim::{
-    asking::Asking,
+    asking::CancelCheck,
     draft::RecordDraft,
     keeping::Keeping,
     loss::WatchStart,
@@ -128,7 +128,7 @@ impl MemoryLock {
         wait: Wait,
         mut is_over: impl FnMut() -> bool,
     ) -> Result<Option<Guard>, Error> {
-        match self.acquire_in(operation, wait, &mut Asking::whether(&mut is_over)) {
+        match self.acquire_in(operation, wait, &mut CancelCheck::whether(&mut is_over)) {
             Ok(guard) => Ok(Some(guard)),
             Err(Stopped::Signalled(_)) => Ok(None),
             Err(Stopped::Failed(error)) => Err(error),

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use beadlock_core::facts;
 use beadlock_fleet::{
-    ClaimRequest, ClaimState, Config, Fleet, FleetAgent, FleetClaim, Mark, MemberValue, Name, T,
-    Who,
+    ClaimState, Config, Fleet, FleetAgent, FleetClaim, FleetClaimRequest, Mark, MemberValue, Name,
+    T, Who,
 };
 use beadlock_testkit::Etcd;
 use beadlock_tests::{Spread, wait_until};
@@ -92,7 +92,7 @@ impl Ground {
 
     /// Claims, and returns how long it took until it was drained.
     fn claim(&self, mark: &Mark) -> (FleetClaim, Duration) {
-        let request = ClaimRequest {
+        let request = FleetClaimRequest {
             mark: mark.clone(),
             holder: "bench".into(),
             id: "bench".into(),

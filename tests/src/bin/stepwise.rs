@@ -14,7 +14,7 @@ use beadlock_checker::{Decision, Options, Place, Verdict};
 use beadlock_core::dialect::{Record, beads, memory};
 use beadlock_core::facts::{hostname, now, random_id};
 use beadlock_core::take::{
-    Attempt, Broken, Held, Licence, Means, Release, Seen, Settled, Site, Step,
+    Attempt, BreakableLock, Broken, Held, Licence, Means, Release, Settled, Site, Step,
 };
 use beadlock_core::{gate::Gate, look::look};
 use beadlock_tests::Kind;
@@ -62,7 +62,7 @@ fn record(kind: Kind, pid: u32) -> Result<Record, Box<dyn Error>> {
         Kind::Beads | Kind::Path => beads::Record::for_process(pid, "ours", "")?.into(),
         Kind::Memory => {
             let (mark, host) = (
-                memory::Mark::of(pid, random_id()),
+                memory::BeadlockKey::of(pid, random_id()),
                 hostname().map(|name| name.to_string()),
             );
             memory::Record::of_claim((pid, mark), ("ours", "test"), now(), host).into()
@@ -97,7 +97,7 @@ fn by_the_protocol(
             }
         }
         Operation::Break => {
-            let seen = Seen::at(place, &Options::default());
+            let seen = BreakableLock::at(place, &Options::default());
             match stopping().break_lock(&seen, Licence::EvenIfLive)? {
                 Broken::Kept { .. } => "Kept".to_owned(),
                 other => format!("{other:?}"),

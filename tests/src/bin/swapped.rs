@@ -23,7 +23,7 @@ use beadlock_base::beside::{self, Helpers};
 use beadlock_base::opened::OpenDirectory;
 use beadlock_checker::{Cycle, Entered, Options};
 use beadlock_core::gate::Gate;
-use beadlock_supervise::runner::{self, Ended, Order};
+use beadlock_supervise::runner::{self, Order, RunEnd};
 use beadlock_trust::{Sticky, Trusted};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
@@ -147,9 +147,9 @@ fn by_descriptors(helpers: Helpers, dir: &Path, command: &[OsString]) -> Cycled 
     // The runner stays until this is closed.
     drop(word);
     runner.wait()?;
-    match Ended::parse(&line) {
+    match RunEnd::parse(&line) {
         // The exchanges may be noticed while the command runs.
-        Some(Ended::Exit(_) | Ended::GateLost(_)) => Ok(true),
+        Some(RunEnd::Exit(_) | RunEnd::GateLost(_)) => Ok(true),
         other => Err(format!("{other:?}: {line}").into()),
     }
 }

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use beadlock_base::beside::{self, Kind};
+use beadlock_base::beside::{self, HelperProgram};
 use beadlock_base::deadline::WorkDeadline;
 use beadlock_base::sys::{Spawn, fork_waiting};
 use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog, WatchdogHelper};
@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let helpers = match beside::serve(&words, const { &[Kind::of::<WatchdogHelper>()] }) {
+    let helpers = match beside::serve(&words, const { &[HelperProgram::of::<WatchdogHelper>()] }) {
         Ok(helpers) => helpers,
         Err(code) => return Ok(ExitCode::from(code)),
     };

@@ -6,7 +6,7 @@ use beadlock_checker::{Decision, Reason, Skip, Verdict};
 use beadlock_core::dialect::memory::{
     Limits, Record, Rejected, StartedAt, UNREFRESHED, judge, rewrite, timed_out,
 };
-use beadlock_core::dialect::{Mark, Moment, Record as AnyRecord, Rewrite};
+use beadlock_core::dialect::{BeadlockKey, Moment, Record as AnyRecord, Rewrite};
 use beadlock_core::facts::{Facts, Ids};
 
 use super::is_fit_to_be_said;
@@ -97,7 +97,7 @@ pub fn memory(bytes: &[u8]) {
             record.pid,
             record.session_id.clone(),
             record.operation.clone(),
-            record.beadlock.clone().map(|mark| Mark {
+            record.beadlock.clone().map(|mark| BeadlockKey {
                 boottime_ns: None,
                 ..mark
             }),

@@ -1,5 +1,5 @@
 use beadlock_records::{
-    Labels, Merged, RecordFile, Undecided, ahead_of, blemishes, differing, gone, merge,
+    ConflictLabels, Merged, RecordFile, Undecided, ahead_of, blemishes, differing, gone, merge,
     new_blemishes, older,
 };
 
@@ -13,7 +13,7 @@ pub fn records(bytes: &[u8]) {
     let merged = |ours: &[u8], theirs: &[u8], undecided: &Undecided<'_>| -> Merged {
         merge(base, ours, theirs, undecided).expect("small files")
     };
-    let marked = merged(ours, theirs, &Undecided::Mark(Labels::default()));
+    let marked = merged(ours, theirs, &Undecided::Mark(ConflictLabels::default()));
     let same = merged(theirs, ours, &Undecided::Theirs);
     assert_eq!(same.conflicts.len(), marked.conflicts.len());
     assert_eq!(same.notes.len(), marked.notes.len());

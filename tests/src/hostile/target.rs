@@ -3,14 +3,14 @@ use std::os::unix::ffi::OsStrExt;
 
 use beadlock_checker::Place;
 use beadlock_core::place::Names;
-use beadlock_core::target::{Scheme, Target};
+use beadlock_core::target::{ParsedTarget, Scheme};
 
 use super::{is_fit_to_be_said, scratch};
 
 /// A word of the command line is a target whose path is what stands there to the byte, or a mistake of the command
 /// line. The lock of one has a name of its own in a directory that is there.
 pub fn target(bytes: &[u8]) {
-    let target = match Target::parse(OsStr::from_bytes(bytes)) {
+    let target = match ParsedTarget::parse(OsStr::from_bytes(bytes)) {
         Ok(target) => target,
         Err(error) => {
             is_fit_to_be_said(&error.to_string());
@@ -26,7 +26,7 @@ pub fn target(bytes: &[u8]) {
         let has_scheme = colon.is_some_and(|colon| !bytes[..colon].contains(&b'/'));
         assert!(scheme == "beads:" && !has_scheme, "{target:?} of {bytes:?}");
     }
-    let Target {
+    let ParsedTarget {
         scheme: Scheme::Lock,
         rest: path,
     } = &target

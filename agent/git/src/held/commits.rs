@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use beadlock_records::BlemishKind;
 
-use super::Held;
-use super::fault::{Fault, Loss, blemish};
+use super::HeldBack;
+use super::fault::{Fault, RecordLoss, blemish};
 use super::records::{Text, ids_in};
 use crate::{Event, Part, to_type};
 use beadlock_repository::names::is_record_name;
@@ -97,7 +97,7 @@ impl Changed {
             return Ok(None);
         }
         let old = self.text(file.old.as_ref());
-        let mut loss = Loss::between(old, self.text(file.new.as_ref()));
+        let mut loss = RecordLoss::between(old, self.text(file.new.as_ref()));
         if matches!(loss.fault(), Some(Fault::Gone(..))) {
             let others = others(&repository.git, &ids_in(repository, tree)?, &file.path)?;
             let others = others.values().map(|text| text.as_slice());
@@ -229,7 +229,7 @@ pub(crate) fn refuse_arriving(
 /// Refuses a tree in which a file has become one that is held since it was looked at: the next look sees it.
 pub(crate) fn refuse_changed(
     repository: &Repository,
-    held: &Held,
+    held: &HeldBack,
     (before, tree): (&str, &str),
 ) -> Result<(), Stop> {
     let changed = Changed::between(repository, held.place.as_deref().unwrap_or(before), tree)?;

@@ -104,7 +104,7 @@ fn count_lines(text: &[u8]) -> usize {
 
 /// The records that a version lacks, or has older, compared with the version at the place.
 #[derive(Debug, Default)]
-pub(super) struct Loss {
+pub(super) struct RecordLoss {
     /// The records that are gone.
     pub(super) gone: Vec<Id>,
     /// How many records the version at the place has.
@@ -114,7 +114,7 @@ pub(super) struct Loss {
     older: usize,
 }
 
-impl Loss {
+impl RecordLoss {
     pub(super) fn between(place: Option<&[u8]>, here: Option<&[u8]>) -> Self {
         let Some(place) = place else {
             return Self::default();

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use beadlock_base::regular::{self, Links};
 use beadlock_records::BlemishKind;
 
-use super::fault::{Loss, blemish};
+use super::fault::{RecordLoss, blemish};
 use crate::DatabaseChanges;
 use beadlock_repository::names::is_record_name;
 use beadlock_repository::{BranchHead, Repository, Stop, as_path, blobs};
@@ -90,8 +90,8 @@ impl RecordChange {
         blemish(self.place().unwrap_or_default(), here)
     }
 
-    pub(super) fn loss(&self) -> Loss {
-        Loss::between(self.place(), self.here())
+    pub(super) fn loss(&self) -> RecordLoss {
+        RecordLoss::between(self.place(), self.here())
     }
 }
 

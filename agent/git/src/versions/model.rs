@@ -568,10 +568,10 @@ impl Model {
         }
     }
 
-    fn known(&self, at: usize, versions: &[&[u8]], text: &[u8]) -> Known {
+    fn known(&self, at: usize, versions: &[&[u8]], text: &[u8]) -> KnownText {
         let contents = match self.mutant {
             Mutant::NoVersions => {
-                return Known {
+                return KnownText {
                     base: records::nearer(versions, text).to_vec(),
                     text: text.to_vec(),
                     is_first: true,

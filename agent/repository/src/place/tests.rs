@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use super::{NoPlace, Place, UpstreamSetting, find};
+use super::{NoPlace, PushPlace, UpstreamSetting, find};
 use crate::GitSettings;
 use crate::settings::ASKED;
 
@@ -212,7 +212,7 @@ impl Scene {
         GitSettings::parse(&answer.stdout)
     }
 
-    fn place(&self, settings: &GitSettings) -> Result<Place, NoPlace> {
+    fn place(&self, settings: &GitSettings) -> Result<PushPlace, NoPlace> {
         let top = self.dir().join("a");
         find(settings, "main", &|word| top.join(word).is_dir())
     }

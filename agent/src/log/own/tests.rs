@@ -2,17 +2,17 @@ use super::*;
 use crate::cycle_end::CycleEnd;
 use crate::database::Streak;
 use crate::state::StateWord;
-use beadlock_core::audit::{Audit, Author, Entry};
-use beadlock_core::database::Environment;
+use beadlock_core::audit::{Audit, AuditEntry, Author};
+use beadlock_core::database::DatabaseVariables;
 use beadlock_core::decision::{NotChanged, NotChecked};
 use beadlock_core::dialect::{Rejected, beads};
 use beadlock_core::unread::Unread;
 use beadlock_core::{Proceed, Removed, Skip, Watched};
-use beadlock_supervise::runner::Ended;
+use beadlock_supervise::runner::RunEnd;
 use tokio::time::Instant;
 
 /// One of each kind of line that the agent can write.
-fn all() -> Vec<Line> {
+fn all() -> Vec<AgentLine> {
     let record = || Box::new(Record::from(beads::Record::new("vc", "1").unwrap()));
     let skip = |skip| Decision::Skip(skip);
     let check_failed = |why: NotChecked| skip(why.into());
@@ -44,10 +44,10 @@ fn all() -> Vec<Line> {
     ))));
     let ends = [
         CycleEnd::Complete,
-        ended(Ended::Exit(3)),
-        ended(Ended::Signal(9)),
-        ended(Ended::NotStarted("x".to_owned())),
-        ended(Ended::TimedOut),
+        ended(RunEnd::Exit(3)),
+        ended(RunEnd::Signal(9)),
+        ended(RunEnd::NotStarted("x".to_owned())),
+        ended(RunEnd::TimedOut),
         CycleEnd::TimedOut { after: took },
         CycleEnd::RunnerLost { ended: 2 },
     ];
@@ -82,7 +82,7 @@ fn all() -> Vec<Line> {
     std::fs::remove_dir_all(&dir).unwrap();
     for event in [AuditEvent::LockBlocked, AuditEvent::LockStaleRemoved] {
         let failed = audit
-            .write(&Entry::new(event, "1", "beads:.beads", path))
+            .write(&AuditEntry::new(event, "1", "beads:.beads", path))
             .unwrap_err();
         lines.push(not_audited(event, &failed));
     }
@@ -98,7 +98,7 @@ fn all() -> Vec<Line> {
         joined_fleet("etcd://h:1/p"),
         lost_fleet("the session is gone: x"),
     ]);
-    let database = Database::named(root.path(), &Environment::default()).unwrap();
+    let database = Database::named(root.path(), &DatabaseVariables::default()).unwrap();
     lines.push(redirected(&database, path));
     lines.extend([
         not_serving(path, "x"),

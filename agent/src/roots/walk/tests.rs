@@ -1,7 +1,7 @@
 //! Walks one after another, through real directories.
 
 use super::*;
-use beadlock_core::database::{Database, Environment};
+use beadlock_core::database::{Database, DatabaseVariables};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 const LATER: Duration = Duration::from_secs(1 << 40);
@@ -87,7 +87,7 @@ fn what_has_not_changed_is_not_read_again_and_what_has_just_changed_is() {
 fn a_beads_that_has_changed_is_told_as_such_unless_its_cycles_ask() {
     let (_root, top) = scene();
     let beads = top.join("b/.beads");
-    let database = Database::named(&beads, &Environment::default()).unwrap();
+    let database = Database::named(&beads, &DatabaseVariables::default()).unwrap();
     let found = Arc::new(FoundDatabase {
         root: top.clone(),
         at: beads.clone(),

@@ -1,5 +1,5 @@
 use super::*;
-use beadlock_core::database::Environment;
+use beadlock_core::database::DatabaseVariables;
 use beadlock_testkit::root;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -34,7 +34,7 @@ impl Scene {
     }
 
     fn database(&self) -> Database {
-        Database::named(&self.dir, &Environment::default()).unwrap()
+        Database::named(&self.dir, &DatabaseVariables::default()).unwrap()
     }
 
     /// The refusal where the directory has this mode for the time of the question.
@@ -188,7 +188,7 @@ fn the_directory_of_a_redirect_is_asked_too_and_those_above_it() {
         scene.dir.as_os_str().as_encoded_bytes(),
     )
     .unwrap();
-    let database = Database::named(&named, &Environment::default()).unwrap();
+    let database = Database::named(&named, &DatabaseVariables::default()).unwrap();
     assert_eq!((&database.dir, &database.named), (&scene.dir, &named));
     assert_eq!(ours().check(&database), Ok(()));
     for (dir, is_above) in [

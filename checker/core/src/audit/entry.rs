@@ -39,7 +39,7 @@ beadlock_base::words! {
 /// How the work that a lock was held for has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum WorkOutcome {
     /// The command ended with 0, or the holder of the lock said so.
     Success,
     /// Anything else.
@@ -49,7 +49,7 @@ pub enum Outcome {
 /// One line to be: an event of this moment, its fields in the order of the document. What is not set is null.
 #[derive(Debug, Clone, Serialize)]
 #[must_use = "an event that is not written has not been audited"]
-pub struct Entry {
+pub struct AuditEntry {
     event: Event,
     request_id: String,
     timestamp: StartedAt,
@@ -60,14 +60,14 @@ pub struct Entry {
     detail: Option<String>,
     watched: Option<&'static str>,
     held_duration_seconds: Option<u64>,
-    result: Option<Outcome>,
+    result: Option<WorkOutcome>,
     error: Option<String>,
     lock: Option<Box<RawValue>>,
     previous_lock: Option<Box<RawValue>>,
     truncated: bool,
 }
 
-impl Entry {
+impl AuditEntry {
     /// An event of now. `lock_name` is the target with its scheme (`beads:.beads`), `lock_path` the lock file.
     pub fn new(event: Event, request_id: &str, lock_name: &str, lock_path: &Path) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Entry {
     }
 
     /// Sets how the work under the lock has ended.
-    pub fn result(mut self, result: Outcome) -> Self {
+    pub fn result(mut self, result: WorkOutcome) -> Self {
         self.result = Some(result);
         self
     }

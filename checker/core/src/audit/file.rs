@@ -13,7 +13,7 @@ use nix::{
     errno::Errno, fcntl::OFlag, fcntl::open, sys::stat::Mode, sys::stat::fchmod, unistd::write,
 };
 
-use super::{Author, Entry};
+use super::{AuditEntry, Author};
 use beadlock_base::{
     error::system_words,
     escape::escaped_path,
@@ -27,21 +27,21 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The audit trail of this process, in the lines of this project.
 #[derive(Debug)]
 pub struct Audit {
-    lines: Lines,
+    lines: LineFile,
     author: Author,
 }
 
 impl Audit {
-    /// Opens the file, as [`Lines::open`] does.
+    /// Opens the file, as [`LineFile::open`] does.
     pub fn open(path: &Path, author: Author) -> Result<Self, Failed> {
         Ok(Self {
-            lines: Lines::open(path)?,
+            lines: LineFile::open(path)?,
             author,
         })
     }
 
     /// Appends a line.
-    pub fn write(&self, entry: &Entry) -> Result<(), Failed> {
+    pub fn write(&self, entry: &AuditEntry) -> Result<(), Failed> {
         self.lines.append(
             entry.line(self.author.by()),
             entry.event().as_str(),
@@ -52,12 +52,12 @@ impl Audit {
 
 /// A file of lines, by its name, of whatever dialect. No descriptor is kept.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineFile {
     path: PathBuf,
     failing: AtomicBool,
 }
 
-impl Lines {
+impl LineFile {
     /// Opens the file once, creating it, to learn before anything is claimed whether it can be appended to. A relative
     /// path is taken from the working directory of now.
     pub fn open(path: &Path) -> Result<Self, Failed> {

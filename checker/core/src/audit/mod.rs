@@ -41,8 +41,8 @@
 mod entry;
 mod file;
 
-pub use entry::{Entry, Event, Outcome, cut};
-pub use file::{Audit, Failed, Lines};
+pub use entry::{AuditEntry, Event, WorkOutcome, cut};
+pub use file::{Audit, Failed, LineFile};
 
 use serde::Serialize;
 

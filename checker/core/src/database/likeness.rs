@@ -3,8 +3,8 @@
 
 use std::{ffi::OsStr, fs, fs::DirEntry, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
-use super::{BEADS, Database, Environment, NoDatabase, REDIRECT, is_beads_dir};
-use crate::target::Target;
+use super::{BEADS, Database, DatabaseVariables, NoDatabase, REDIRECT, is_beads_dir};
+use crate::target::ParsedTarget;
 use beadlock_base::shell::{quoted, quoted_path};
 
 /// Which directories are taken for databases.
@@ -37,7 +37,7 @@ impl Database {
     /// True when the directory is called `.beads`, as it was typed or as it is; when it is `$BEADS_DIR`; or when a
     /// database file lies in it, or in the directory whose redirect leads to it. The directory is read only where its
     /// name says nothing. A directory that cannot be read may be a database.
-    pub fn looks_like_one(&self, environment: &Environment) -> bool {
+    pub fn looks_like_one(&self, environment: &DatabaseVariables) -> bool {
         let (dir, named) = (self.dir.as_path(), self.named.as_path());
         let is_called = |path: &Path| path.file_name() == Some(OsStr::new(BEADS));
         [&self.typed, named, dir].into_iter().any(is_called)
@@ -49,7 +49,7 @@ impl Database {
     }
 
     /// Why the directory is not taken for a database, and what to type instead. `None`: it looks like one.
-    pub fn doubt(&self, suggest: Suggest, environment: &Environment) -> Option<NoDatabase> {
+    pub fn doubt(&self, suggest: Suggest, environment: &DatabaseVariables) -> Option<NoDatabase> {
         if self.looks_like_one(environment) {
             return None;
         }
@@ -58,7 +58,7 @@ impl Database {
             Suggest::Path => path,
             Suggest::PathOrScheme => format!(
                 "{}, or {path}",
-                quoted(&Target::lock_of_directory(&self.typed))
+                quoted(&ParsedTarget::lock_of_directory(&self.typed))
             ),
         };
         Some(NoDatabase::usage(format!(
@@ -72,7 +72,7 @@ impl Database {
         self,
         directories: Directories,
         suggest: Suggest,
-        environment: &Environment,
+        environment: &DatabaseVariables,
     ) -> Result<Self, NoDatabase> {
         if directories == Directories::LikeOne
             && let Some(doubt) = self.doubt(suggest, environment)
@@ -83,7 +83,7 @@ impl Database {
     }
 
     /// The `.beads` that lies nearest above the directory, as it is typed from here; else the one that could lie in it.
-    fn nearest(&self, environment: &Environment) -> PathBuf {
+    fn nearest(&self, environment: &DatabaseVariables) -> PathBuf {
         let absolute = environment.cwd.join(&self.typed);
         let mut above = absolute.ancestors().skip(1).map(|dir| dir.join(BEADS));
         let is_there = |dir: &PathBuf| fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir());
@@ -98,7 +98,7 @@ impl Database {
 }
 
 fn unambiguous(path: PathBuf) -> PathBuf {
-    if Target::is_plain(&path) {
+    if ParsedTarget::is_plain(&path) {
         path
     } else {
         Path::new(".").join(path)
@@ -133,20 +133,20 @@ mod tests {
     use super::*;
     use crate::database::NoDatabaseKind;
 
-    fn scene() -> (tempfile::TempDir, Environment) {
+    fn scene() -> (tempfile::TempDir, DatabaseVariables) {
         let top = tempfile::tempdir().unwrap();
         let cwd = fs::canonicalize(top.path()).unwrap();
         fs::create_dir(cwd.join("shop")).unwrap();
         (
             top,
-            Environment {
+            DatabaseVariables {
                 cwd,
-                ..Environment::default()
+                ..DatabaseVariables::default()
             },
         )
     }
 
-    fn shop(environment: &Environment) -> Database {
+    fn shop(environment: &DatabaseVariables) -> Database {
         Database::named(Path::new("shop"), environment).unwrap()
     }
 

@@ -1,15 +1,15 @@
 use super::*;
 
-fn scene() -> (tempfile::TempDir, Environment) {
+fn scene() -> (tempfile::TempDir, DatabaseVariables) {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("repo/.beads")).unwrap();
     fs::create_dir_all(dir.path().join("repo/src/deep")).unwrap();
     let cwd = fs::canonicalize(dir.path()).unwrap();
     (
         dir,
-        Environment {
+        DatabaseVariables {
             cwd,
-            ..Environment::default()
+            ..DatabaseVariables::default()
         },
     )
 }
@@ -221,9 +221,9 @@ fn own_names() {
 #[test]
 fn a_path_that_a_line_shows_as_it_is_is_given_back() {
     let top = tempfile::tempdir().unwrap();
-    let environment = Environment {
+    let environment = DatabaseVariables {
         cwd: top.path().to_owned(),
-        ..Environment::default()
+        ..DatabaseVariables::default()
     };
     for (name, is_plain) in [
         (".beads", true),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Mark, Record, StartedAt, facts::Ids};
+use super::{BeadlockKey, Record, StartedAt, facts::Ids};
 
 /// One moment by two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) struct Clocks<'a> {
 impl Clocks<'_> {
     /// Time since the mark was written, by the clock that counts from boot. `None`: the mark is of another boot or time
     /// namespace, where that clock shows another time, or its boot or namespace is unknown.
-    pub(crate) fn since(&self, mark: &Mark) -> Option<Duration> {
+    pub(crate) fn since(&self, mark: &BeadlockKey) -> Option<Duration> {
         let is_ours =
             |theirs: &Option<String>, ours: &Option<String>| theirs.is_some() && theirs == ours;
         if !is_ours(&mark.boot_id, &self.ids.boot_id) || !is_ours(&mark.time_ns, &self.ids.time_ns)
@@ -103,23 +103,23 @@ mod tests {
     }
 
     /// Mark of a claim that was made 998 ms after the second, 5 s after boot.
-    fn mark() -> Mark {
+    fn mark() -> BeadlockKey {
         let Ids {
             boot_id, time_ns, ..
         } = ids();
         let (started_at, boottime_ns) = (Some(at(998)), Some(5_000_000_000));
-        Mark {
+        BeadlockKey {
             id: "x".to_owned(),
             started_at,
             boottime_ns,
             boot_id,
             time_ns,
-            ..Mark::default()
+            ..BeadlockKey::default()
         }
     }
 
     /// Record as it is read out of the lock file of that claim.
-    fn record(mark: Option<Mark>) -> Record {
+    fn record(mark: Option<BeadlockKey>) -> Record {
         let record = beads::Record {
             holder: "vc".to_owned(),
             pid: 1,
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn of_another_boot_or_time_namespace_the_wall_clock_decides() {
-        let changes: [fn(&mut Mark); 5] = [
+        let changes: [fn(&mut BeadlockKey); 5] = [
             |mark| mark.boot_id = Some("another".to_owned()),
             |mark| mark.boot_id = None,
             |mark| mark.time_ns = Some("time:[2]".to_owned()),

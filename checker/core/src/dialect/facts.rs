@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{beads::Mark, beads::Record, time::StartedAt};
+use super::{beads::BeadlockKey, beads::Record, time::StartedAt};
 pub use beadlock_base::process::Liveness;
 
 /// Ids of this machine and boot, and of this process's namespaces. `None`: the id is unknown.
@@ -80,7 +80,7 @@ impl Facts {
         &'a self,
         record: &'a Record,
         of_ids: fn(&Ids) -> &Option<String>,
-        of_mark: fn(&Mark) -> &Option<String>,
+        of_mark: fn(&BeadlockKey) -> &Option<String>,
     ) -> Option<bool> {
         let theirs = of_mark(record.beadlock.as_ref()?).as_ref()?;
         Some(of_ids(&self.ids).as_ref()? != theirs)

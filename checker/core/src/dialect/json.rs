@@ -17,7 +17,7 @@ const SHOWN: usize = 40;
 
 /// Kind of a JSON value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JsonKind {
     Null,
     Boolean,
     Number,
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Object,
 }
 
-impl Kind {
+impl JsonKind {
     pub(super) fn of(value: &str) -> Self {
         match value.as_bytes().first() {
             Some(b'n') => Self::Null,
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for JsonKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Null => "null",
@@ -61,15 +61,15 @@ pub(super) fn object<'t>(
     if nests_too_deeply(text) {
         return Err(malformed("nested too deeply"));
     }
-    let kind = Kind::of(text.trim_ascii_start());
+    let kind = JsonKind::of(text.trim_ascii_start());
     let read = match kind {
-        Kind::Object => members(text, set),
+        JsonKind::Object => members(text, set),
         _ => syntax_of(text).map(|_| Ok(())),
     };
     // A text that is not JSON is reported as that first, also when `set` has rejected a member before the fault.
     match (read.map_err(|error| no_json(text, &error))?, kind) {
         (Err(rejected), _) => Err(rejected),
-        (Ok(()), Kind::Object | Kind::Null) => Ok(()),
+        (Ok(()), JsonKind::Object | JsonKind::Null) => Ok(()),
         (Ok(()), kind) => Err(malformed(format!("must be an object, not {kind}"))),
     }
 }
@@ -331,7 +331,7 @@ pub(super) fn string(text: &str, key: &str, to: String) -> Option<Edit> {
 
 /// Makes the edit that puts the number `to` under `key` of the object under `of`. `None`: there is no whole number.
 pub(super) fn number(text: &str, of: &str, key: &str, to: String) -> Option<Edit> {
-    let object = value(text, of).filter(|value| Kind::of(value) == Kind::Object)?;
+    let object = value(text, of).filter(|value| JsonKind::of(value) == JsonKind::Object)?;
     let is_whole = |value: &&str| value.bytes().all(|byte| byte.is_ascii_digit());
     let value = value(object, key).filter(is_whole)?;
     edit(text, value, to)

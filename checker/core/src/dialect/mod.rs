@@ -24,7 +24,7 @@ use self::facts::{Depth, Facts};
 use crate::verdict::Verdict;
 pub(crate) use age::Clocks;
 pub use age::Moment;
-pub use beads::{Content, Mark, Record as ProcessRecord, holder_name_is_fit};
+pub use beads::{BeadlockKey, ContentKind, Record as ProcessRecord, holder_name_is_fit};
 pub use json::{Rejected, Rewrite};
 pub use memory::{Limits as AgeLimits, REFRESH};
 pub use names::Names;
@@ -139,12 +139,12 @@ impl Properties {
 
 /// Answers of a protocol's record. The defaults are those of a lock without heartbeats.
 pub(crate) trait LockRecord {
-    fn common(&self) -> Common<'_>;
+    fn common(&self) -> CommonFields<'_>;
 
     fn json(&self) -> String;
 
     /// Judges the lock. A protocol ignores the rules that do not concern it.
-    fn judged(&self, facts: &Facts, rules: &Rules) -> Verdict;
+    fn judged(&self, facts: &Facts, rules: &OperatorRules) -> Verdict;
 
     /// Facts that the judgement needs, when evidence of this depth is asked for.
     fn wanted_facts(&self, depth: Depth) -> WantedFacts<'_>;
@@ -173,13 +173,13 @@ pub(crate) trait LockRecord {
 }
 
 /// Fields that records of every protocol have, under one name each.
-pub(crate) struct Common<'r> {
+pub(crate) struct CommonFields<'r> {
     holder: &'r str,
     pid: i64,
     hostname: &'r str,
     started_at: Option<StartedAt>,
     id: Option<&'r str>,
-    mark: Option<&'r Mark>,
+    mark: Option<&'r BeadlockKey>,
 }
 
 /// Facts that a judgement needs. All of them include the time.
@@ -199,7 +199,7 @@ pub(crate) type RefreshSign = (Option<i64>, Option<StartedAt>);
 
 /// Parts of the rules that an operator may change.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules {
+pub struct OperatorRules {
     /// True if the four proofs of docs/design.md#proof-of-death count as death, beside ESRCH.
     pub reap_proven_dead: bool,
     /// True if a stale lock that is judged by its age stays.
@@ -271,13 +271,13 @@ impl Record {
 
     /// Mark that beadlock adds to the record, if the dialect has a place for it.
     #[doc(hidden)]
-    pub fn mark(&self) -> Option<&Mark> {
+    pub fn mark(&self) -> Option<&BeadlockKey> {
         self.lock().common().mark
     }
 
     /// Judges the lock by its record and the facts. A dialect ignores the rules that do not concern it.
     #[doc(hidden)]
-    pub fn judge(&self, facts: &Facts, rules: &Rules) -> Verdict {
+    pub fn judge(&self, facts: &Facts, rules: &OperatorRules) -> Verdict {
         self.lock().judged(facts, rules)
     }
 

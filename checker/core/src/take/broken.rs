@@ -14,7 +14,8 @@ use nix::{
 use nix::{sys::stat::FileStat, sys::stat::Mode, sys::stat::fstatat};
 
 use super::{
-    GRACE, Site, Step, lease::GLANCE, lease::Watch, lease::watch, recover::Recovered, rename::Moved,
+    GRACE, Site, Step, lease::GLANCE, lease::LockWatch, lease::watch, recover::Recovered,
+    rename::Moved,
 };
 use crate::{
     decision::Watched,
@@ -32,7 +33,7 @@ const KEPT: usize = 10_000;
 
 /// Lock as it was looked at, for [`Site::break_lock`]. While this value lives, no other file gets its inode number.
 #[derive(Debug)]
-pub struct Seen {
+pub struct BreakableLock {
     look: Look,
     pin: Option<Pin>,
 }
@@ -72,7 +73,7 @@ pub enum Broken {
     Contended,
 }
 
-impl Seen {
+impl BreakableLock {
     /// Looks at the lock, and keeps its inode in use. Changes nothing.
     pub fn at(place: &Place, options: &Options) -> Self {
         let path = place.path();
@@ -120,7 +121,7 @@ impl Seen {
 
     /// Watches the side file for the grace. True if no process has opened it for writing, or, without a lease, if it is
     /// as it was approved.
-    fn is_unbroken(&self, watching: Option<&Watch<'_>>, approved: &Approved) -> bool {
+    fn is_unbroken(&self, watching: Option<&LockWatch<'_>>, approved: &Approved) -> bool {
         match (watching, &approved.content, &self.pin) {
             (Some(watch), Some(content), _) => watch.unbroken_for(GRACE, content),
             (Some(watch), None, Some(pin)) => watch.unchanged_for(GRACE) && pin.is_as_it_was(),
@@ -189,13 +190,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
     ///
     /// Errors: a step that the system refused. The lock is where it was then, or under the side name when it could not
     /// be moved back.
-    pub fn break_lock(mut self, seen: &Seen, licence: Licence) -> Result<Broken> {
+    pub fn break_lock(mut self, seen: &BreakableLock, licence: Licence) -> Result<Broken> {
         let broken = self.patiently(|site| site.break_once(seen, licence))?;
         Ok(broken.unwrap_or(Broken::Contended))
     }
 
     /// Makes one attempt to break the lock. `None`: look again from the start.
-    fn break_once(&mut self, seen: &Seen, licence: Licence) -> Result<Option<Broken>> {
+    fn break_once(&mut self, seen: &BreakableLock, licence: Licence) -> Result<Option<Broken>> {
         let side_stays = match self.recover(None)? {
             Recovered::Clean => false,
             Recovered::Left => true,
@@ -264,7 +265,12 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     /// Judges the lock once more. `None`: it is not the one that was looked at, or `licence` does not allow it.
-    fn approved(&self, there: &There, seen: &Seen, licence: Licence) -> Result<Option<Approved>> {
+    fn approved(
+        &self,
+        there: &There,
+        seen: &BreakableLock,
+        licence: Licence,
+    ) -> Result<Option<Approved>> {
         let (content, stat) = match there {
             Ok(file) => (file.read(), file.stat_now()),
             Err(unread) => {

@@ -32,7 +32,7 @@ use beadlock_base::{
 };
 
 /// Lock file that is written and synced, and not at the lock's path yet. No reader opens it.
-pub(super) struct Draft {
+pub(super) struct LockDraftFile {
     /// Descriptor for writing. `link` closes it before it returns the guard: a file that is open for writing can get
     /// no read lease.
     file: File,
@@ -64,13 +64,13 @@ const PIN: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
 impl<H: FnMut(Step)> Site<'_, H> {
     /// Writes `record` to a file without a name, and syncs it. Without the sync, a power cut may leave an empty lock,
     /// which every daemon skips for ever (docs/design.md#create).
-    pub(super) fn draft(&self, record: &Record) -> Result<Draft> {
+    pub(super) fn draft(&self, record: &Record) -> Result<LockDraftFile> {
         self.draft_of(record.to_json())
     }
 
     /// Writes `json` to a file without a name, and syncs it. Errors: EINVAL when no reader would accept the content, or
     /// it is larger than `read::LIMIT`; else what the system refused.
-    pub(super) fn draft_of(&self, json: String) -> Result<Draft> {
+    pub(super) fn draft_of(&self, json: String) -> Result<LockDraftFile> {
         let record = self
             .names
             .parse(json.as_bytes())
@@ -84,7 +84,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         };
         self.sweep();
         match self.unnamed()? {
-            Some((file, pin)) => self.write(Draft {
+            Some((file, pin)) => self.write(LockDraftFile {
                 file,
                 name: None,
                 pin: self.numbered(pin)?,
@@ -100,7 +100,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Mode::from_bits_truncate(self.names.dialect().properties().file_mode)
     }
 
-    fn write(&self, mut draft: Draft) -> Result<Draft> {
+    fn write(&self, mut draft: LockDraftFile) -> Result<LockDraftFile> {
         let error = |doing, source: std::io::Error| {
             Error::new(doing, read::join(self.path, self.names.lock()), source)
         };
@@ -133,7 +133,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
     }
 
-    fn named(&self, json: String, record: Box<Record>) -> Result<Draft> {
+    fn named(&self, json: String, record: Box<Record>) -> Result<LockDraftFile> {
         let error = |errno| self.lock_error("create", errno);
         let name = self.names.draft(std::process::id(), &random_id()[..8]);
         let (dir, dir_pin) = (self.pin_dir()?, self.pin_dir()?);
@@ -148,7 +148,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         )
         .map_err(error)?;
         let pin = self.numbered(pin)?;
-        self.write(Draft {
+        self.write(LockDraftFile {
             file: File::from(fd),
             name: Some(named),
             pin,
@@ -200,9 +200,12 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     /// Links the draft to the lock's path, and returns the guard. `Ok(Err(draft))`: another lock is there.
-    pub(super) fn link(&self, draft: Draft) -> Result<std::result::Result<Held, Draft>> {
+    pub(super) fn link(
+        &self,
+        draft: LockDraftFile,
+    ) -> Result<std::result::Result<Held, LockDraftFile>> {
         Ok(self.link_as(draft, self.names.lock())?.map(
-            |Draft {
+            |LockDraftFile {
                  file,
                  name,
                  pin,
@@ -220,9 +223,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// Links the draft to the name `to`. `Ok(Err(draft))`: the name is taken.
     pub(super) fn link_as(
         &self,
-        mut draft: Draft,
+        mut draft: LockDraftFile,
         to: &CStr,
-    ) -> Result<std::result::Result<Draft, Draft>> {
+    ) -> Result<std::result::Result<LockDraftFile, LockDraftFile>> {
         let linked = match &draft.name {
             None => self.link_unnamed(&draft.file, to),
             Some(named) => linkat(

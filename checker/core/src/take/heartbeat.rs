@@ -18,7 +18,7 @@ use std::{thread::sleep, time::Duration, time::Instant};
 use nix::errno::Errno;
 
 use super::{
-    Site, Step, held::Held, held::Whereabouts, lease::Lease, lease::watch, recover::Recovered,
+    Site, Step, held::Held, held::Whereabouts, lease::FileLease, lease::watch, recover::Recovered,
 };
 use crate::{
     dialect::{Moment, Record, Rewrite},
@@ -159,7 +159,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             FoundLock::Closed(_) => return Ok(None),
         };
         self.at(Step::Judged);
-        let lease = leased.then(|| Lease::to_write(&file)).transpose();
+        let lease = leased.then(|| FileLease::to_write(&file)).transpose();
         if let Err(errno) = lease {
             self.means.leases = errno == Errno::EAGAIN;
             return Ok(None);

@@ -12,9 +12,9 @@ use beadlock_base::{filesystem, sys};
 pub(super) const GLANCE: Duration = Duration::from_millis(5);
 
 /// Lease on an open lock file. Dropping it gives the lease up; a writer that waits in `open` goes on then.
-pub(super) struct Lease<'f>(&'f LockFile);
+pub(super) struct FileLease<'f>(&'f LockFile);
 
-impl<'f> Lease<'f> {
+impl<'f> FileLease<'f> {
     fn to_read(file: &'f LockFile) -> nix::Result<Self> {
         sys::take_lease(file).map(|()| Self(file))
     }
@@ -24,34 +24,34 @@ impl<'f> Lease<'f> {
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for FileLease<'_> {
     fn drop(&mut self) {
         sys::drop_lease(self.0);
     }
 }
 
 /// Watch over an open lock file. Without a lease, times, size and content are compared.
-pub(super) struct Watch<'f> {
+pub(super) struct LockWatch<'f> {
     file: &'f LockFile,
-    lease: Option<Lease<'f>>,
+    lease: Option<FileLease<'f>>,
 }
 
 /// Puts `file` under watch, with a read lease if `leases` allows and the system grants one.
 ///
 /// `None`: another process has the file open for writing. Comparison would not see a write that comes after the grace
 /// (docs/model.md#two-writers), so the caller must look again.
-pub(super) fn watch(file: &LockFile, leases: bool) -> Option<Watch<'_>> {
-    let lease = match leases.then(|| Lease::to_read(file)) {
+pub(super) fn watch(file: &LockFile, leases: bool) -> Option<LockWatch<'_>> {
+    let lease = match leases.then(|| FileLease::to_read(file)) {
         Some(Ok(lease)) => Some(lease),
         Some(Err(Errno::EAGAIN)) if !filesystem::leases_are_its_servers(file) => return None,
         // The errno of each call decides: EACCES for another owner's file, EINVAL where there are no leases, EAGAIN
         // from a file server that has none to give just then.
         Some(Err(_)) | None => None,
     };
-    Some(Watch { file, lease })
+    Some(LockWatch { file, lease })
 }
 
-impl Watch<'_> {
+impl LockWatch<'_> {
     /// Watches the file for `grace`. True if, under a lease, no process has opened the file for writing. Without a
     /// lease, true if size, mtime, ctime and `content` are unchanged.
     pub(super) fn unbroken_for(&self, grace: Duration, content: &[u8]) -> bool {
@@ -59,7 +59,7 @@ impl Watch<'_> {
             && (self.lease.is_some() || self.file.read().is_ok_and(|now| now == content))
     }
 
-    /// Watches the file for `grace` as [`Watch::unbroken_for`], without comparing the content.
+    /// Watches the file for `grace` as [`LockWatch::unbroken_for`], without comparing the content.
     pub(super) fn unchanged_for(&self, grace: Duration) -> bool {
         let before = self.appearance();
         let deadline = Instant::now() + grace;

@@ -50,7 +50,7 @@ use beadlock_base::error::{Error, Result};
 use recover::Recovered;
 use remove::Removal;
 
-pub use broken::{Broken, Licence, Seen};
+pub use broken::{BreakableLock, Broken, Licence};
 pub use heartbeat::Heartbeat;
 pub use held::{Adopted, Held, Whereabouts};
 pub use release::Release;

@@ -33,14 +33,14 @@ pub struct Value<'a> {
     pub raw: &'a [u8],
     /// Offset of these bytes in the object, the list or the line that holds the value.
     pub at: usize,
-    pub content: Content<'a>,
+    pub content: ValueContent<'a>,
     /// Equal for equal content. Without it, values that differ deep inside would be compared anew at each level around.
     hash: u64,
 }
 
 /// Parts of a value, by its kind.
 #[derive(Debug)]
-pub enum Content<'a> {
+pub enum ValueContent<'a> {
     /// A number by its digits, `true`, `false` or `null`.
     Scalar,
     /// A text, decoded.
@@ -80,7 +80,7 @@ impl<'a> Value<'a> {
         let at = scanner.at;
         if line.len() > LONGEST {
             let raw = scanner.value()?;
-            return Some(Self::new(raw, at, Content::Whole));
+            return Some(Self::new(raw, at, ValueContent::Whole));
         }
         Self::next_in(&mut scanner, LEVELS, 0)
     }
@@ -89,34 +89,34 @@ impl<'a> Value<'a> {
     fn next_in(scanner: &mut Scanner<'a>, levels: usize, container: usize) -> Option<Self> {
         let begin = scanner.at;
         let content = match scanner.peek()? {
-            b'"' => Content::Text(decoded(scanner.string()?)),
+            b'"' => ValueContent::Text(decoded(scanner.string()?)),
             b'{' | b'[' if levels == 0 => {
                 scanner.skip()?;
-                Content::Whole
+                ValueContent::Whole
             }
             b'{' => Self::object_in(scanner, levels)?,
             b'[' => Self::list_in(scanner, levels)?,
             _ => {
                 scanner.skip()?;
-                Content::Scalar
+                ValueContent::Scalar
             }
         };
         let raw = scanner.text.get(begin..scanner.at)?;
         Some(Self::new(raw, begin - container, content))
     }
 
-    fn new(raw: &'a [u8], at: usize, content: Content<'a>) -> Self {
+    fn new(raw: &'a [u8], at: usize, content: ValueContent<'a>) -> Self {
         let mut hasher = DefaultHasher::new();
         hasher.write_u8(content.rank());
         match &content {
-            Content::Scalar | Content::Whole => hasher.write(raw),
-            Content::Text(text) => hasher.write(text),
-            Content::List(elements) => {
+            ValueContent::Scalar | ValueContent::Whole => hasher.write(raw),
+            ValueContent::Text(text) => hasher.write(text),
+            ValueContent::List(elements) => {
                 elements
                     .iter()
                     .for_each(|element| hasher.write_u64(element.hash));
             }
-            Content::Object(object) => {
+            ValueContent::Object(object) => {
                 for member in object.sorted() {
                     member.name.hash(&mut hasher);
                     hasher.write_u64(member.value.hash);
@@ -132,7 +132,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn object_in(scanner: &mut Scanner<'a>, levels: usize) -> Option<Content<'a>> {
+    fn object_in(scanner: &mut Scanner<'a>, levels: usize) -> Option<ValueContent<'a>> {
         let container = scanner.at;
         let mut members = Vec::new();
         scanner.elements(b'{', b'}', |scanner| {
@@ -151,17 +151,17 @@ impl<'a> Value<'a> {
             Some(())
         })?;
         let object = Object::new(members).map(Box::new);
-        Some(object.map_or(Content::Whole, Content::Object))
+        Some(object.map_or(ValueContent::Whole, ValueContent::Object))
     }
 
-    fn list_in(scanner: &mut Scanner<'a>, levels: usize) -> Option<Content<'a>> {
+    fn list_in(scanner: &mut Scanner<'a>, levels: usize) -> Option<ValueContent<'a>> {
         let container = scanner.at;
         let mut elements = Vec::new();
         scanner.elements(b'[', b']', |scanner| {
             elements.push(Self::next_in(scanner, levels - 1, container)?);
             Some(())
         })?;
-        Some(Content::List(elements))
+        Some(ValueContent::List(elements))
     }
 
     /// Where its bytes end in what holds it.
@@ -171,21 +171,21 @@ impl<'a> Value<'a> {
 
     pub fn object(&self) -> Option<&Object<'a>> {
         match &self.content {
-            Content::Object(object) => Some(object),
+            ValueContent::Object(object) => Some(object),
             _ => None,
         }
     }
 
     pub fn list(&self) -> Option<&[Value<'a>]> {
         match &self.content {
-            Content::List(elements) => Some(elements),
+            ValueContent::List(elements) => Some(elements),
             _ => None,
         }
     }
 
     pub fn text(&self) -> Option<&[u8]> {
         match &self.content {
-            Content::Text(text) => Some(text),
+            ValueContent::Text(text) => Some(text),
             _ => None,
         }
     }
@@ -204,18 +204,19 @@ impl<'a> Value<'a> {
             return Ordering::Equal;
         }
         match (&self.content, &other.content) {
-            (Content::Text(one), Content::Text(two)) => one.cmp(two),
-            (Content::List(one), Content::List(two)) => compare_each(one.iter(), two.iter()),
-            (Content::Object(one), Content::Object(two)) => one.compare(two),
-            (Content::Scalar, Content::Scalar) | (Content::Whole, Content::Whole) => {
-                self.raw.cmp(other.raw)
+            (ValueContent::Text(one), ValueContent::Text(two)) => one.cmp(two),
+            (ValueContent::List(one), ValueContent::List(two)) => {
+                compare_each(one.iter(), two.iter())
             }
+            (ValueContent::Object(one), ValueContent::Object(two)) => one.compare(two),
+            (ValueContent::Scalar, ValueContent::Scalar)
+            | (ValueContent::Whole, ValueContent::Whole) => self.raw.cmp(other.raw),
             (one, two) => one.rank().cmp(&two.rank()),
         }
     }
 }
 
-impl Content<'_> {
+impl ValueContent<'_> {
     fn rank(&self) -> u8 {
         match self {
             Self::Scalar => 0,

@@ -1,8 +1,8 @@
 //! Ids whose lines are not versions of one record: event logs, patches, rows of two tables in one file.
 
-use super::{Keys, VERSIONS, Version};
+use super::{LineKeys, VERSIONS, Version};
 use crate::json::Value;
-use crate::lines::Line;
+use crate::lines::RecordLine;
 use crate::time::{self, Time};
 
 /// For each key whether its lines are other lines, although they have an id.
@@ -10,7 +10,7 @@ use crate::time::{self, Time};
 /// They are where a version has several lines of that id which are not versions of one record, and BASE or both sides have
 /// the id. Where BASE itself has such lines it is a log: an id that is new on both sides, and has no time, is then one
 /// of a log too.
-pub fn find(keys: &Keys<'_>) -> Vec<bool> {
+pub fn find(keys: &LineKeys<'_>) -> Vec<bool> {
     let count = keys.count() as u32;
     let mut logs = vec![false; keys.count()];
     let mut base_is_log = false;
@@ -40,7 +40,7 @@ pub fn find(keys: &Keys<'_>) -> Vec<bool> {
     logs
 }
 
-fn has_time(line: Line<'_>) -> bool {
+fn has_time(line: RecordLine<'_>) -> bool {
     let record = Value::read(line.text);
     let time = record
         .as_ref()
@@ -51,7 +51,7 @@ fn has_time(line: Line<'_>) -> bool {
 
 /// Several lines of different content which are not versions of one record: those all have a time, the times can be
 /// compared, and `created_at` is equal or the members have the same names.
-fn are_several_things<'a>(mut lines: impl Iterator<Item = Line<'a>> + Clone) -> bool {
+fn are_several_things<'a>(mut lines: impl Iterator<Item = RecordLine<'a>> + Clone) -> bool {
     let Some(first) = lines.next() else {
         return false;
     };

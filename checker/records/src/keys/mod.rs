@@ -8,7 +8,7 @@ mod logs;
 use std::collections::HashMap;
 
 use crate::id::LineId;
-use crate::lines::{self, Frame, Kind, Line};
+use crate::lines::{self, Frame, LineKind, RecordLine};
 
 /// One of the three versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ const NONE: u32 = u32::MAX;
 
 /// The key by which a line is compared. The order is that of lines without a time: records first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key<'a> {
+pub enum LineKey<'a> {
     Record(LineId<'a>),
     /// The bytes of other JSON, and which occurrence of them in the file it is.
     Other(&'a [u8], u32),
@@ -34,7 +34,7 @@ pub enum Key<'a> {
     Bad(&'a [u8], u32),
 }
 
-impl Key<'_> {
+impl LineKey<'_> {
     pub fn is_record(&self) -> bool {
         matches!(self, Self::Record(_))
     }
@@ -45,7 +45,7 @@ struct Entry {
     begin: u32,
     length: u32,
     number: u32,
-    /// For a line that is not a record this is known last: see [`Keys::give_keys_to_other_lines`].
+    /// For a line that is not a record this is known last: see [`LineKeys::give_keys_to_other_lines`].
     key: u32,
     /// The next line of its key in its file.
     next: u32,
@@ -61,10 +61,10 @@ struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    fn line(&self, entry: &Entry) -> Line<'a> {
+    fn line(&self, entry: &Entry) -> RecordLine<'a> {
         let begin = entry.begin as usize;
         let text = self.bytes.get(begin..begin + entry.length as usize);
-        Line {
+        RecordLine {
             text: text.unwrap_or_default(),
             begin,
             number: entry.number,
@@ -73,15 +73,15 @@ impl<'a> File<'a> {
     }
 }
 
-/// The lines of three versions, by key. A key is a number below [`Keys::count`].
-pub struct Keys<'a> {
+/// The lines of three versions, by key. A key is a number below [`LineKeys::count`].
+pub struct LineKeys<'a> {
     files: [File<'a>; 3],
-    keys: Vec<Key<'a>>,
+    keys: Vec<LineKey<'a>>,
     /// For each key its first line in each version.
     first: Vec<[u32; 3]>,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> LineKeys<'a> {
     pub fn read(base: &'a [u8], ours: &'a [u8], theirs: &'a [u8]) -> Self {
         let mut keys = Vec::new();
         let mut known: HashMap<LineId<'a>, u32> = HashMap::new();
@@ -89,13 +89,13 @@ impl<'a> Keys<'a> {
             let newlines = bytes.iter().filter(|byte| **byte == b'\n').count();
             let mut entries = Vec::with_capacity(newlines + 1);
             let frame = lines::read(bytes, |line, kind| {
-                let is_bad = kind == Kind::Bad;
+                let is_bad = kind == LineKind::Bad;
                 let key = match kind {
-                    Kind::Record(id) => *known.entry(id).or_insert_with_key(|id| {
-                        keys.push(Key::Record(id.clone()));
+                    LineKind::Record(id) => *known.entry(id).or_insert_with_key(|id| {
+                        keys.push(LineKey::Record(id.clone()));
                         number(keys.len() - 1)
                     }),
-                    Kind::Other | Kind::Bad => NONE,
+                    LineKind::Other | LineKind::Bad => NONE,
                 };
                 entries.push(Entry {
                     begin: number(line.begin),
@@ -164,8 +164,8 @@ impl<'a> Keys<'a> {
                     let occurrence = number(same.seen);
                     same.keys.push(number(self.keys.len()));
                     self.keys.push(match entry.is_bad {
-                        true => Key::Bad(text, occurrence),
-                        false => Key::Other(text, occurrence),
+                        true => LineKey::Bad(text, occurrence),
+                        false => LineKey::Other(text, occurrence),
                     });
                 }
                 entry.key = same.keys[same.seen];
@@ -178,7 +178,7 @@ impl<'a> Keys<'a> {
         self.keys.len()
     }
 
-    pub fn key(&self, key: u32) -> &Key<'a> {
+    pub fn key(&self, key: u32) -> &LineKey<'a> {
         &self.keys[key as usize]
     }
 
@@ -188,7 +188,11 @@ impl<'a> Keys<'a> {
     }
 
     /// The lines of a key in a version, in their order.
-    pub fn lines(&self, key: u32, version: Version) -> impl Iterator<Item = Line<'a>> + Clone {
+    pub fn lines(
+        &self,
+        key: u32,
+        version: Version,
+    ) -> impl Iterator<Item = RecordLine<'a>> + Clone {
         let file = &self.files[version as usize];
         let at = |index: u32| file.entries.get(index as usize);
         let first = self.first[key as usize][version as usize];

@@ -25,13 +25,13 @@ const STATUS_MEMBERS: [&[u8]; 7] = [
 pub struct Three<'v, 'a> {
     /// `None` where both sides added the record.
     pub base: Option<&'v Object<'a>>,
-    pub ours: Changed<'v, 'a>,
-    pub theirs: Changed<'v, 'a>,
+    pub ours: SideRecord<'v, 'a>,
+    pub theirs: SideRecord<'v, 'a>,
 }
 
 /// A record on one side.
 #[derive(Clone, Copy)]
-pub struct Changed<'v, 'a> {
+pub struct SideRecord<'v, 'a> {
     pub line: &'a [u8],
     /// The object in the line.
     pub value: &'v Value<'a>,
@@ -231,7 +231,7 @@ impl<'m> Merger<'m> {
 
         let merged = Value::read(&line);
         let other = pick(self.leading.other(), record.ours, record.theirs);
-        let is_it = |side: &Changed<'_, '_>| {
+        let is_it = |side: &SideRecord<'_, '_>| {
             let merged = merged.as_ref();
             merged.is_some_and(|merged| merged.equals(side.value))
         };

@@ -1,10 +1,10 @@
 //! The fate of each key: its lines in the merged file, or a conflict.
 
-use crate::held::{Held, created_at, held};
+use crate::held::{IdCount, created_at, held};
 use crate::id::Id;
 use crate::json::{Object, Value};
-use crate::keys::{Key, Keys, VERSIONS, Version};
-use crate::members::{self, Changed, MergedRecord, Three};
+use crate::keys::{LineKey, LineKeys, VERSIONS, Version};
+use crate::members::{self, MergedRecord, SideRecord, Three};
 use crate::outcome::{Conflict, ConflictKind, Note, Side};
 
 /// Lines of a key in the merged file, or the conflict about them.
@@ -24,7 +24,7 @@ pub enum Fate<'a> {
 
 /// The fate of each key, and what is to be said about it.
 pub struct Fates<'k, 'a> {
-    keys: &'k Keys<'a>,
+    keys: &'k LineKeys<'a>,
     pub fates: Vec<Fate<'a>>,
     pub conflicts: Vec<(u32, Conflict)>,
     pub notes: Vec<(u32, Note)>,
@@ -32,7 +32,7 @@ pub struct Fates<'k, 'a> {
 }
 
 impl<'k, 'a> Fates<'k, 'a> {
-    pub fn of(keys: &'k Keys<'a>) -> Self {
+    pub fn of(keys: &'k LineKeys<'a>) -> Self {
         let mut all = Self {
             keys,
             fates: Vec::with_capacity(keys.count()),
@@ -53,28 +53,36 @@ impl<'k, 'a> Fates<'k, 'a> {
             held(lines.map(|line| line.text))
         });
         let ours = match held[Version::Ours as usize] {
-            Held::Line(line) => Some(line),
+            IdCount::Line(line) => Some(line),
             _ => None,
         };
         let fate = match held {
-            [_, Held::Nothing, Held::Nothing] => return Fate::Gone,
-            [Held::TwoThings, _, _] | [_, Held::TwoThings, _] | [_, _, Held::TwoThings] => {
+            [_, IdCount::Nothing, IdCount::Nothing] => return Fate::Gone,
+            [IdCount::TwoThings, _, _]
+            | [_, IdCount::TwoThings, _]
+            | [_, _, IdCount::TwoThings] => {
                 return self.two_things(key);
             }
-            [Held::Line(base), Held::Line(ours), Held::Line(theirs)] => {
-                self.changed(key, base, ours, theirs)
-            }
-            [Held::Nothing, Held::Line(ours), Held::Line(theirs)] => {
+            [
+                IdCount::Line(base),
+                IdCount::Line(ours),
+                IdCount::Line(theirs),
+            ] => self.changed(key, base, ours, theirs),
+            [IdCount::Nothing, IdCount::Line(ours), IdCount::Line(theirs)] => {
                 self.added_twice(key, ours, theirs)
             }
-            [Held::Line(base), Held::Line(line), Held::Nothing] => {
+            [IdCount::Line(base), IdCount::Line(line), IdCount::Nothing] => {
                 self.removed(key, base, line, Side::Ours)
             }
-            [Held::Line(base), Held::Nothing, Held::Line(line)] => {
+            [IdCount::Line(base), IdCount::Nothing, IdCount::Line(line)] => {
                 self.removed(key, base, line, Side::Theirs)
             }
-            [Held::Nothing, Held::Line(line), Held::Nothing] => self.added(key, line, Side::Ours),
-            [Held::Nothing, Held::Nothing, Held::Line(line)] => self.added(key, line, Side::Theirs),
+            [IdCount::Nothing, IdCount::Line(line), IdCount::Nothing] => {
+                self.added(key, line, Side::Ours)
+            }
+            [IdCount::Nothing, IdCount::Nothing, IdCount::Line(line)] => {
+                self.added(key, line, Side::Theirs)
+            }
         };
         self.merged += usize::from(match &fate {
             Fate::Gone => ours.is_some(),
@@ -158,7 +166,7 @@ impl<'k, 'a> Fates<'k, 'a> {
 
     /// One side alone has the key, and BASE does not have it.
     fn added(&mut self, key: u32, line: &'a [u8], side: Side) -> Fate<'a> {
-        let Key::Bad(..) = self.keys.key(key) else {
+        let LineKey::Bad(..) = self.keys.key(key) else {
             return Fate::Line(line);
         };
         let version = match side {
@@ -204,7 +212,7 @@ impl<'k, 'a> Fates<'k, 'a> {
         ours: (&'a [u8], &Value<'a>),
         theirs: (&'a [u8], &Value<'a>),
     ) -> Fate<'a> {
-        let side = |(line, value)| Changed { line, value };
+        let side = |(line, value)| SideRecord { line, value };
         let three = Three {
             base,
             ours: side(ours),
@@ -248,7 +256,7 @@ impl<'k, 'a> Fates<'k, 'a> {
 
     fn id(&self, key: u32) -> Option<Id> {
         match self.keys.key(key) {
-            Key::Record(id) => Some(id.to_id()),
+            LineKey::Record(id) => Some(id.to_id()),
             _ => None,
         }
     }
@@ -261,7 +269,7 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn read(keys: &Keys<'a>, key: u32, version: Version) -> Self {
+    fn read(keys: &LineKeys<'a>, key: u32, version: Version) -> Self {
         let raw: Vec<&[u8]> = keys.lines(key, version).map(|line| line.text).collect();
         let mut values: Vec<Value<'_>> = raw.iter().filter_map(|line| Value::read(line)).collect();
         values.sort_by(Value::compare);

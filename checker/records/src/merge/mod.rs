@@ -3,7 +3,7 @@
 mod fate;
 mod write;
 
-use crate::keys::{Keys, VERSIONS, Version};
+use crate::keys::{LineKeys, VERSIONS, Version};
 use crate::outcome::{Conflict, ConflictKind, Note, Side};
 
 use fate::Fates;
@@ -19,7 +19,7 @@ pub const MAX_LINES: usize = 1 << 23;
 #[derive(Debug, Clone, Copy)]
 pub enum Undecided<'a> {
     /// Both sides between conflict markers. In both halves everything is merged that can be.
-    Mark(Labels<'a>),
+    Mark(ConflictLabels<'a>),
     /// The lines that ours has for it, as they are; none if it has none.
     Ours,
     /// The lines that theirs has for it, as they are; none if it has none.
@@ -28,7 +28,7 @@ pub enum Undecided<'a> {
 
 /// Text and size of conflict markers.
 #[derive(Debug, Clone, Copy)]
-pub struct Labels<'a> {
+pub struct ConflictLabels<'a> {
     /// Text behind `<<<<<<<`.
     pub ours: &'a [u8],
     /// Text behind `>>>>>>>`.
@@ -37,7 +37,7 @@ pub struct Labels<'a> {
     pub marker_size: usize,
 }
 
-impl Default for Labels<'_> {
+impl Default for ConflictLabels<'_> {
     fn default() -> Self {
         Self {
             ours: b"ours",
@@ -127,7 +127,7 @@ pub fn merge(
     if ours == base {
         return Ok(Merged::unchanged(theirs));
     }
-    let keys = Keys::read(base, ours, theirs);
+    let keys = LineKeys::read(base, ours, theirs);
     if let Some(side) = emptied(&keys) {
         let (id, lines) = (None, keys.size(Version::Base));
         let rest = match side {
@@ -146,7 +146,7 @@ pub fn merge(
 }
 
 /// The side that has no line left where BASE has two or more and the other side has some.
-fn emptied(keys: &Keys<'_>) -> Option<Side> {
+fn emptied(keys: &LineKeys<'_>) -> Option<Side> {
     let [base, ours, theirs] = VERSIONS.map(|version| keys.size(version));
     match (ours, theirs) {
         (0, 1..) if base >= 2 => Some(Side::Ours),

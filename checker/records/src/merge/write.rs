@@ -1,14 +1,14 @@
 //! The bytes of a merged file.
 
 use super::fate::{Fate, Fates};
-use super::{Labels, Merged, Undecided};
-use crate::keys::{Keys, VERSIONS, Version};
+use super::{ConflictLabels, Merged, Undecided};
+use crate::keys::{LineKeys, VERSIONS, Version};
 use crate::order;
 use crate::outcome::Side;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-pub fn write(keys: &Keys<'_>, fates: Fates<'_, '_>, undecided: &Undecided<'_>) -> Merged {
+pub fn write(keys: &LineKeys<'_>, fates: Fates<'_, '_>, undecided: &Undecided<'_>) -> Merged {
     let is_kept: Vec<bool> = fates
         .fates
         .iter()
@@ -62,7 +62,7 @@ fn in_order<T>(mut said: Vec<(u32, T)>, place: &[usize]) -> Vec<T> {
 }
 
 struct Writer<'k, 'a> {
-    keys: &'k Keys<'a>,
+    keys: &'k LineKeys<'a>,
     bytes: Vec<u8>,
     end: &'static [u8],
 }
@@ -106,7 +106,7 @@ impl Writer<'_, '_> {
 
     fn conflict(
         &mut self,
-        labels: &Labels<'_>,
+        labels: &ConflictLabels<'_>,
         ours: impl FnOnce(&mut Self),
         theirs: impl FnOnce(&mut Self),
     ) {
@@ -117,7 +117,7 @@ impl Writer<'_, '_> {
         self.marker(b'>', labels.theirs, labels);
     }
 
-    fn marker(&mut self, sign: u8, label: &[u8], labels: &Labels<'_>) {
+    fn marker(&mut self, sign: u8, label: &[u8], labels: &ConflictLabels<'_>) {
         let length = self.bytes.len() + labels.marker_size;
         self.bytes.resize(length, sign);
         if !label.is_empty() {

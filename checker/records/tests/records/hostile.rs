@@ -238,7 +238,7 @@ fn has_any_twice(file: &[u8]) -> bool {
 
 fn is_symmetric(versions: &Versions, merged: &Merged) {
     let Versions { base, ours, theirs } = versions;
-    let labels = beadlock_records::Labels {
+    let labels = beadlock_records::ConflictLabels {
         ours: b"theirs",
         theirs: b"ours",
         marker_size: MARKERS,

@@ -14,13 +14,13 @@ mod random;
 mod rules;
 mod vectors;
 
-use beadlock_records::{Labels, Merged, Undecided, merge};
+use beadlock_records::{ConflictLabels, Merged, Undecided, merge};
 
 /// A merge with markers of this length, for `ours` and `theirs`.
 fn marked(base: &[u8], ours: &[u8], theirs: &[u8], marker_size: usize) -> Merged {
-    let labels = Labels {
+    let labels = ConflictLabels {
         marker_size,
-        ..Labels::default()
+        ..ConflictLabels::default()
     };
     merge(base, ours, theirs, &Undecided::Mark(labels)).unwrap()
 }

@@ -1,8 +1,8 @@
 //! Questions about one version of a file, or two; and what conflicts, notes and blemishes say.
 
 use beadlock_records::{
-    BlemishKind, ConflictKind, Id, Labels, MAX_LINES, Note, RecordFile, Side, SideNames, Undecided,
-    ahead_of, blemishes, differing, gone, merge, new_blemishes, older,
+    BlemishKind, ConflictKind, ConflictLabels, Id, MAX_LINES, Note, RecordFile, Side, SideNames,
+    Undecided, ahead_of, blemishes, differing, gone, merge, new_blemishes, older,
 };
 
 use super::marked;
@@ -272,7 +272,7 @@ fn what_is_undecided_can_be_either_sides_lines_as_they_are() {
             "{'id':'n','x':2}"
         ])
     );
-    let labels = Labels {
+    let labels = ConflictLabels {
         ours: b"HEAD",
         theirs: b"",
         marker_size: 3,

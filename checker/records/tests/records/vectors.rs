@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use beadlock_records::{Labels, Merged, Undecided, merge};
+use beadlock_records::{ConflictLabels, Merged, Undecided, merge};
 use beadlock_testkit::skip;
 
 /// A case, as its directory has it.
@@ -65,7 +65,7 @@ impl Case {
 }
 
 fn merged(base: &[u8], ours: &[u8], theirs: &[u8], label: &str, other: &str) -> Merged {
-    let labels = Labels {
+    let labels = ConflictLabels {
         ours: label.as_bytes(),
         theirs: other.as_bytes(),
         marker_size: 7,

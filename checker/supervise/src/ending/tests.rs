@@ -18,8 +18,8 @@ fn processes(pids: &[i32]) -> Vec<Stat> {
     pids.iter().map(|pid| stat(*pid, 0, 100)).collect()
 }
 
-fn living(pids: &[i32]) -> Look {
-    Look::Living(processes(pids))
+fn living(pids: &[i32]) -> TreeLook {
+    TreeLook::Living(processes(pids))
 }
 
 /// A machine, and a clock that is set by hand.
@@ -40,7 +40,7 @@ impl Bench {
         }
     }
 
-    fn next_with(&mut self, millis: u64, look: &Look, demand: Demand) -> Step {
+    fn next_with(&mut self, millis: u64, look: &TreeLook, demand: Demand) -> EndingStep {
         let now = Now {
             instant: self.begun + Duration::from_millis(millis),
             ticks: 1000 + millis / 10,
@@ -48,7 +48,7 @@ impl Bench {
         self.ending.next(look, now, demand)
     }
 
-    fn next(&mut self, millis: u64, look: &Look) -> Step {
+    fn next(&mut self, millis: u64, look: &TreeLook) -> EndingStep {
         self.next_with(millis, look, Demand::Nothing)
     }
 }
@@ -71,7 +71,7 @@ fn each_is_asked_once_and_what_is_left_after_the_grace_is_killed() {
     assert_eq!(bench.next(5, &living(&[1, 2, 3])).send, asked(&[3]));
     assert_eq!(bench.next(9_999, &living(&[1, 3])).send, []);
     assert_eq!(bench.next(10_000, &living(&[1, 3])).send, killed(&[1, 3]));
-    let reborn = Look::Living(vec![stat(1, 0, 200)]);
+    let reborn = TreeLook::Living(vec![stat(1, 0, 200)]);
     let mut bench = Bench::new(Asks::EachNew, GRACE);
     bench.next(0, &living(&[1]));
     assert_eq!(
@@ -84,13 +84,15 @@ fn each_is_asked_once_and_what_is_left_after_the_grace_is_killed() {
 #[test]
 fn two_looks_in_a_row_that_show_nobody_are_the_end() {
     let mut bench = Bench::new(Asks::EachNew, GRACE);
-    assert!(!bench.next(0, &Look::NoneSeen).done);
+    assert!(!bench.next(0, &TreeLook::NoneSeen).done);
     let missed = bench.next(5, &living(&[1]));
     assert_eq!((missed.send, missed.done), (asked(&[1]), false));
-    assert!(!bench.next(10, &Look::NoneSeen).done, "once again");
-    assert!(bench.next(15, &Look::NoneSeen).done);
+    assert!(!bench.next(10, &TreeLook::NoneSeen).done, "once again");
+    assert!(bench.next(15, &TreeLook::NoneSeen).done);
     assert!(
-        Bench::new(Asks::EachNew, GRACE).next(0, &Look::Nobody).done,
+        Bench::new(Asks::EachNew, GRACE)
+            .next(0, &TreeLook::Nobody)
+            .done,
         "that is certain"
     );
 }
@@ -99,22 +101,22 @@ fn two_looks_in_a_row_that_show_nobody_are_the_end() {
 fn a_look_that_shows_nobody_while_somebody_lives_is_not_the_end() {
     let mut bench = Bench::new(Asks::Present, GRACE);
     for millis in [0, 5] {
-        assert!(!bench.next(millis, &Look::Hidden).done);
+        assert!(!bench.next(millis, &TreeLook::Hidden).done);
     }
     let mut bench = Bench::new(Asks::Present, GRACE);
     assert_eq!(
-        bench.next(0, &Look::Hidden).send,
+        bench.next(0, &TreeLook::Hidden).send,
         asked(&[]),
         "their group hears it"
     );
-    assert_eq!(bench.next(5, &Look::Hidden).send, []);
-    assert_eq!(bench.next(10_000, &Look::Hidden).send, killed(&[]));
+    assert_eq!(bench.next(5, &TreeLook::Hidden).send, []);
+    assert_eq!(bench.next(10_000, &TreeLook::Hidden).send, killed(&[]));
 }
 
 #[test]
 fn what_those_that_were_asked_start_to_tidy_up_is_left_alone_until_the_grace_is_over() {
     let mut bench = Bench::new(Asks::Present, GRACE);
-    bench.next(0, &Look::NoneSeen);
+    bench.next(0, &TreeLook::NoneSeen);
     assert_eq!(bench.next(5, &living(&[1])).send, asked(&[1]));
     assert_eq!(bench.next(10, &living(&[1, 2])).send, []);
     assert_eq!(bench.next(10_000, &living(&[2])).send, killed(&[2]));
@@ -122,7 +124,7 @@ fn what_those_that_were_asked_start_to_tidy_up_is_left_alone_until_the_grace_is_
 
 #[test]
 fn a_process_of_a_parent_that_had_been_asked_is_new_once_that_parent_is_gone() {
-    let look = |stats: &[Stat]| Look::Living(stats.to_vec());
+    let look = |stats: &[Stat]| TreeLook::Living(stats.to_vec());
     // Asked at 1000 ticks: 2 was born before that and missed, 3 and 4 after it.
     let (parent, missed, after, below) = (
         stat(1, 0, 500),
@@ -223,7 +225,7 @@ fn one_that_waits_is_woken_by_ends_and_kills_once_it_is_told_to() {
         ..Ending::waiting()
     };
     let now = Now::read();
-    let next = |ending: &mut Ending, look: &Look| ending.next(look, now, Demand::Nothing);
+    let next = |ending: &mut Ending, look: &TreeLook| ending.next(look, now, Demand::Nothing);
     let step = next(&mut ending, &living(&[1]));
     assert_eq!((step.send, step.again_in), (vec![], NET));
     ending.kill_within(GRACE, now.instant);

@@ -14,7 +14,7 @@ use beadlock_base::{process::Stat, sys};
 use beadlock_core::gate_loss::GateWatch;
 
 use super::GRACE;
-use crate::ending::{Asks, Ending, Group, Look, Members, end_all};
+use crate::ending::{Asks, Ending, Group, Members, TreeLook, end_all};
 use crate::tree::{self, Tree};
 
 /// A command that runs, in a process group of its own.
@@ -22,12 +22,12 @@ use crate::tree::{self, Tree};
 pub(super) struct Work {
     child: Child,
     group: Pid,
-    fleet: Option<InFleet>,
+    fleet: Option<FleetWork>,
 }
 
 /// What a cycle in a fleet has besides.
 #[derive(Debug)]
-pub(super) struct InFleet {
+pub(super) struct FleetWork {
     /// When the work ends.
     pub(super) deadline: DeadlineWatch,
     /// All that the command starts, also what leaves its group.
@@ -47,7 +47,7 @@ pub(super) enum WaitEnd {
 }
 
 impl Work {
-    pub(super) fn new(child: Child, fleet: Option<InFleet>) -> Self {
+    pub(super) fn new(child: Child, fleet: Option<FleetWork>) -> Self {
         let group = Pid::from_raw(child.id().cast_signed());
         Self {
             child,
@@ -123,11 +123,11 @@ impl Work {
 }
 
 impl Members for Work {
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> TreeLook {
         let group = self.group.as_raw();
         match self.fleet.as_ref().map(|fleet| fleet.tree.look(group)) {
             // Where `/proc` is another namespace's, the group is known all the same.
-            None | Some(Look::NoneSeen) => Group(self.group).look(),
+            None | Some(TreeLook::NoneSeen) => Group(self.group).look(),
             Some(look) => look,
         }
     }
@@ -165,7 +165,7 @@ mod tests {
             .spawn()
             .unwrap();
         let mut work = Work::new(child, None);
-        assert!(matches!(work.look(), Look::Living(living) if living.len() == 1));
+        assert!(matches!(work.look(), TreeLook::Living(living) if living.len() == 1));
         assert_eq!(
             work.wait(Duration::from_millis(20), None),
             WaitEnd::TimedOut
@@ -173,10 +173,10 @@ mod tests {
         work.child.kill().unwrap();
         assert_eq!(work.wait(Duration::from_secs(10), None), WaitEnd::Ended);
         assert!(
-            work.look() == Look::NoneSeen && work.was_killed(),
+            work.look() == TreeLook::NoneSeen && work.was_killed(),
             "the leader is a zombie"
         );
         work.reap().unwrap();
-        assert_eq!(work.look(), Look::NoneSeen);
+        assert_eq!(work.look(), TreeLook::NoneSeen);
     }
 }

@@ -93,7 +93,7 @@ pub(super) struct Heard {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum RenewalNews {
     Time,
     End,
     /// A deadline in a fleet has passed.
@@ -137,9 +137,9 @@ impl Heard {
     }
 
     /// Waits for what comes through `pipe`, until it is late or past a deadline, or for `limit`.
-    pub fn wait(&mut self, pipe: BorrowedFd<'_>, limit: Option<Duration>) -> Came {
+    pub fn wait(&mut self, pipe: BorrowedFd<'_>, limit: Option<Duration>) -> RenewalNews {
         if self.is_past_deadline() {
-            return Came::Deadline;
+            return RenewalNews::Deadline;
         }
         let late = self
             .silence
@@ -159,32 +159,32 @@ impl Heard {
         }
         let came = match wait_for_each(&fds, limit.unwrap_or(Duration::MAX)).first() {
             Some(true) => self.read(pipe),
-            _ => Came::Time,
+            _ => RenewalNews::Time,
         };
         if self.is_past_deadline() {
-            Came::Deadline
+            RenewalNews::Deadline
         } else {
             came
         }
     }
 
-    fn read(&mut self, pipe: BorrowedFd<'_>) -> Came {
+    fn read(&mut self, pipe: BorrowedFd<'_>) -> RenewalNews {
         let mut bytes = [0; 64 * LENGTH];
         match read(pipe, &mut bytes) {
-            Ok(0) => Came::End,
+            Ok(0) => RenewalNews::End,
             Ok(read) => {
                 self.failures = 0;
                 self.heard(bytes.get(..read).unwrap_or_default());
-                Came::Time
+                RenewalNews::Time
             }
-            Err(Errno::EINTR | Errno::EAGAIN) => Came::Time,
+            Err(Errno::EINTR | Errno::EAGAIN) => RenewalNews::Time,
             // Once, it tells nothing of the parent, and a living one's work is not to be ended for it.
             Err(_) if self.failures < FAILURES => {
                 self.failures += 1;
                 std::thread::sleep(SHORT);
-                Came::Time
+                RenewalNews::Time
             }
-            Err(_) => Came::End,
+            Err(_) => RenewalNews::End,
         }
     }
 
@@ -240,22 +240,22 @@ mod tests {
         let mut pulse = Pulse::on(writer).unwrap();
         let mut heard = Heard::new(Some(Duration::from_millis(30)), Vec::new());
         while !heard.is_late() {
-            assert_eq!(heard.wait(reader.as_fd(), None), Came::Time);
+            assert_eq!(heard.wait(reader.as_fd(), None), RenewalNews::Time);
         }
         // An old one that was read late counts for nothing.
         pulse.beat(boottime() - Duration::from_secs(1));
-        assert_eq!(heard.wait(reader.as_fd(), None), Came::Time);
+        assert_eq!(heard.wait(reader.as_fd(), None), RenewalNews::Time);
         assert!(heard.is_late());
         heard.silence = Some(Duration::from_secs(60));
         pulse.beat(boottime());
-        assert_eq!(heard.wait(reader.as_fd(), None), Came::Time);
+        assert_eq!(heard.wait(reader.as_fd(), None), RenewalNews::Time);
         assert!(!heard.is_late());
         pulse.over();
         heard.wait(reader.as_fd(), None);
         heard.last = Duration::ZERO;
         assert!(!heard.is_late(), "nobody waits for one any more");
         drop(pulse);
-        assert_eq!(heard.wait(reader.as_fd(), None), Came::End);
+        assert_eq!(heard.wait(reader.as_fd(), None), RenewalNews::End);
     }
 
     #[test]
@@ -267,13 +267,13 @@ mod tests {
         let mut heard = Heard::new(None, Vec::new());
         for _ in 0..2 {
             for _ in 0..FAILURES {
-                assert_eq!(heard.wait(dir.as_fd(), None), Came::Time);
+                assert_eq!(heard.wait(dir.as_fd(), None), RenewalNews::Time);
             }
             pulse.beat(boottime());
-            assert_eq!(heard.wait(reader.as_fd(), None), Came::Time);
+            assert_eq!(heard.wait(reader.as_fd(), None), RenewalNews::Time);
         }
         let last = (0..=FAILURES).map(|_| heard.wait(dir.as_fd(), None)).last();
-        assert_eq!(last, Some(Came::End));
+        assert_eq!(last, Some(RenewalNews::End));
     }
 
     #[test]
@@ -289,12 +289,12 @@ mod tests {
         };
         let mut heard = Heard::new(None, vec![at(60_000), at(40)]);
         pulse.deadline(1, at(60_000));
-        assert_eq!(heard.wait(reader.as_fd(), None), Came::Time);
+        assert_eq!(heard.wait(reader.as_fd(), None), RenewalNews::Time);
         pulse.deadline(0, at(30));
-        while heard.wait(reader.as_fd(), None) != Came::Deadline {}
+        while heard.wait(reader.as_fd(), None) != RenewalNews::Deadline {}
         pulse.deadline(0, at(60_000));
         pulse.deadline(7, WorkDeadline::PASSED);
-        assert_eq!(heard.read(reader.as_fd()), Came::Time);
+        assert_eq!(heard.read(reader.as_fd()), RenewalNews::Time);
         assert!(heard.is_past_deadline(), "it is never called off");
     }
 

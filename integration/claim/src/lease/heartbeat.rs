@@ -8,7 +8,7 @@
 //!
 //! What fails is tried again after an eighth of the TTL, or an interval where that is less, so that the third failure
 //! in a row comes before the lock is stale. A holder that cannot refresh it any more has lost it a little before that
-//! ([`Limits`]).
+//! ([`LeaseTimes`]).
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -20,10 +20,10 @@ use beadlock_core::facts;
 use beadlock_core::take::{Heartbeat, Held};
 use nix::sys::eventfd::EventFd;
 
-use super::Limits;
+use super::LeaseTimes;
 use crate::error::Error;
 use crate::event::{bell, failed_to};
-use crate::loss::{self, CONFIRM, EndedWatch, Loss, WatchStart, WatchState};
+use crate::loss::{self, CONFIRM, EndedWatch, Loss, LossWatchState, WatchStart};
 use beadlock_base::deadline::BootTimer;
 use beadlock_base::poll::wait_for;
 use beadlock_supervise::watchdog::HearHeartbeats;
@@ -61,7 +61,7 @@ pub struct Heartbeats {
     ended: Receiver<EndedWatch>,
     pub(crate) path: PathBuf,
     pub(crate) id: String,
-    pub(crate) limits: Limits,
+    pub(crate) limits: LeaseTimes,
 }
 
 #[derive(Debug)]
@@ -112,7 +112,11 @@ impl Shared {
 impl Heartbeats {
     /// Begins with the lock that was just acquired. The guard comes back where the system has no thread or descriptor
     /// to give.
-    pub fn of(held: Held, limits: Limits, events: WatchStart) -> Result<Self, Box<(Held, Error)>> {
+    pub fn of(
+        held: Held,
+        limits: LeaseTimes,
+        events: WatchStart,
+    ) -> Result<Self, Box<(Held, Error)>> {
         let made = Shared::new().and_then(|shared| {
             Ok((
                 shared,
@@ -126,7 +130,7 @@ impl Heartbeats {
         let shared = Arc::new(shared);
         let (sender, ended) = mpsc::channel();
         let (path, id) = (held.path(), held.id().to_owned());
-        let watch = WatchState::new(&held, events);
+        let watch = LossWatchState::new(&held, events);
         let (guards, guard) = mpsc::channel();
         let work = {
             let shared = Arc::clone(&shared);
@@ -235,10 +239,10 @@ impl Heartbeats {
 
 struct Beating {
     held: Held,
-    watch: WatchState,
+    watch: LossWatchState,
     shared: Arc<Shared>,
     timer: BootTimer,
-    limits: Limits,
+    limits: LeaseTimes,
     /// The wall clock at the last attempt.
     wall: Duration,
     failures: u32,
@@ -324,7 +328,7 @@ impl Beating {
         let begun = boottime();
         self.wall = wall();
         self.shared.state().under_way = Some(begun);
-        let Limits { again, give_up, .. } = self.limits;
+        let LeaseTimes { again, give_up, .. } = self.limits;
         let silent = begun.saturating_sub(self.shared.state().last);
         let patience = again
             .min(PATIENCE)

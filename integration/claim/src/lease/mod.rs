@@ -16,7 +16,7 @@ fn interval(ttl: Duration) -> Duration {
 
 /// The times of a lock's heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct LeaseTimes {
     pub(crate) interval: Duration,
     /// Time after which a heartbeat that has not succeeded is tried again.
     pub again: Duration,
@@ -27,7 +27,7 @@ pub struct Limits {
     pub rest: Duration,
 }
 
-impl Limits {
+impl LeaseTimes {
     /// Time left until the lock is stale, `silent` after the last heartbeat. Zero where it is stale already, as after
     /// the process was stopped.
     pub fn left(&self, silent: Duration) -> Duration {
@@ -77,24 +77,24 @@ mod tests {
     #[test]
     fn three_failures_fit_into_the_ttl_and_what_is_given_up_is_not_stale_yet() {
         for ttl in [1, 2, 3, 10, 60, 90, 900, 86_400, u64::MAX] {
-            let Limits {
+            let LeaseTimes {
                 interval,
                 again,
                 give_up,
                 rest,
-            } = Limits::of(ttl);
+            } = LeaseTimes::of(ttl);
             assert!(
                 interval + 3 * again <= give_up,
                 "{ttl}: {:?}",
-                Limits::of(ttl)
+                LeaseTimes::of(ttl)
             );
             assert_eq!(give_up + rest, Duration::from_secs(ttl));
-            assert_eq!(Limits::of(ttl).left(give_up), rest);
+            assert_eq!(LeaseTimes::of(ttl).left(give_up), rest);
             assert_eq!(
-                Limits::of(ttl).left(Duration::from_secs(ttl)),
+                LeaseTimes::of(ttl).left(Duration::from_secs(ttl)),
                 Duration::ZERO
             );
-            assert_eq!(Limits::of(ttl).left(Duration::MAX), Duration::ZERO);
+            assert_eq!(LeaseTimes::of(ttl).left(Duration::MAX), Duration::ZERO);
             assert!(rest == Duration::from_secs(10) || rest * 4 == Duration::from_secs(ttl));
         }
     }

@@ -26,7 +26,7 @@ use crate::observe::{DirWarning, Observer};
 use crate::protocol::rules::{NotALock, Protocol, ProtocolKind, ProtocolRules};
 use crate::target::{Target, prefixed};
 use crate::trail::DocumentEvents;
-use crate::{environment::Environment, error::Error, lease::Limits, words::Part};
+use crate::{environment::Environment, error::Error, lease::LeaseTimes, words::Part};
 
 pub use beads::{Acceptance, any_directory_is_for_databases, target as of_database};
 pub use look_options::LookOptions;
@@ -114,7 +114,7 @@ impl Target {
     }
 
     /// The times of the lease that keeps a lock of it valid; `None`: it needs none.
-    pub fn lease(&self, held: &Held) -> Option<Limits> {
+    pub fn lease(&self, held: &Held) -> Option<LeaseTimes> {
         protocol(self.scheme).lease(held)
     }
 

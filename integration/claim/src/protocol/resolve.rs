@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use beadlock_base::{escape::escaped_path, mounts::Mounts};
 use beadlock_core::database::{Database, NoDatabase};
-use beadlock_core::target::{Scheme, Target as Parsed};
+use beadlock_core::target::{ParsedTarget as Parsed, Scheme};
 
 use super::beads::{self, Acceptance, any_directory_is_for_databases};
 use super::{folder, rules, tower::lock_dir};

@@ -13,7 +13,7 @@ use beadlock_core::{
 use crate::target::{Target, prefixed};
 use crate::wait::Wait;
 use crate::words::{Part, to_type};
-use crate::{kernel_lock::WithoutRecord, lease::Limits};
+use crate::{kernel_lock::WithoutRecord, lease::LeaseTimes};
 
 /// The fixed rules of one protocol.
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +114,7 @@ pub trait Protocol: fmt::Debug + Sync {
     }
 
     /// The times of the lease that keeps the lock valid; `None`: it needs none.
-    fn lease(&self, _held: &Held) -> Option<Limits> {
+    fn lease(&self, _held: &Held) -> Option<LeaseTimes> {
         None
     }
 

@@ -13,7 +13,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 use beadlock_base::beside::{self, Helpers, has_said_so_within, helper, say_so, stand_apart};
 use beadlock_base::filesystem::shared_file_system;
 use beadlock_base::regular::{self, Links};
-use beadlock_core::database::{Database, Environment, REDIRECT};
+use beadlock_core::database::{Database, DatabaseVariables, REDIRECT};
 use beadlock_core::place::Names;
 use nix::{sys::prctl::set_pdeathsig, sys::signal::Signal};
 
@@ -24,12 +24,12 @@ use beadlock_base::escape::in_title;
 const END: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
-pub struct Helper {
+pub struct ProbeHelper {
     child: Child,
     ready: PipeReader,
 }
 
-impl Helper {
+impl ProbeHelper {
     /// `None`: it could not be started.
     pub fn start(helpers: Helpers, lookup: &Lookup) -> Option<Self> {
         let (ready, said) = io::pipe().ok()?;
@@ -81,9 +81,9 @@ fn look_first(lookup: &Lookup) {
     // An interrupted command leaves none behind that can still be killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
     stand_apart(c"beadlock-look", &[]);
-    let around = |cwd| Environment {
+    let around = |cwd| DatabaseVariables {
         cwd,
-        ..Environment::default()
+        ..DatabaseVariables::default()
     };
     look_at(lookup.path());
     let database = match lookup {

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
 use crate::wait::Wait;
-use helper::Helper;
+use helper::ProbeHelper;
 
 /// The name of a database's directory.
 pub const BEADS: &str = ".beads";
@@ -49,7 +49,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 
 /// How long an answer is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum ProbeLimit {
     /// The command looks, and waits for no holder.
     Look,
     /// The command waits for a holder, this long where the command line says so, and this long for a running cycle.
@@ -61,7 +61,7 @@ pub enum Patience {
     },
 }
 
-impl Patience {
+impl ProbeLimit {
     /// A claim of the target waits for `default` unless told otherwise. A drain counts where it alone is given and is
     /// shorter.
     fn limit(self, default: Wait) -> Duration {
@@ -111,7 +111,7 @@ pub struct Remote(Option<Arc<Guard>>);
 #[derive(Debug)]
 struct Guard {
     helpers: Helpers,
-    patience: Patience,
+    patience: ProbeLimit,
     /// The paths that the command touches beside its targets, as they were named.
     besides: Vec<PathBuf>,
     /// The directory in which relative paths of `besides` begin.
@@ -123,7 +123,7 @@ struct Guard {
 
 impl Remote {
     /// The guard of a command in the directory `cwd`. `besides` are paths that it reads or writes beside its targets.
-    pub fn of(helpers: Helpers, patience: Patience, besides: Vec<PathBuf>, cwd: PathBuf) -> Self {
+    pub fn of(helpers: Helpers, patience: ProbeLimit, besides: Vec<PathBuf>, cwd: PathBuf) -> Self {
         let (mounts, silent) = (OnceLock::new(), Mutex::default());
         Self(Some(Arc::new(Guard {
             helpers,
@@ -218,7 +218,7 @@ impl Remote {
             let start = |point: &&Path| {
                 (
                     point.to_path_buf(),
-                    Helper::start(guard.helpers, &Lookup::Path((*point).into())),
+                    ProbeHelper::start(guard.helpers, &Lookup::Path((*point).into())),
                 )
             };
             let helpers: Vec<_> = some.iter().map(start).collect();
@@ -266,7 +266,7 @@ impl Guard {
         let begun = Instant::now();
         for (lookup, given) in lookups {
             // Where none can be started, the command goes on as it would without one.
-            let Some(helper) = Helper::start(self.helpers, &lookup) else {
+            let Some(helper) = ProbeHelper::start(self.helpers, &lookup) else {
                 continue;
             };
             if helper.answers(limit.saturating_sub(begun.elapsed())) {
@@ -342,8 +342,8 @@ mod tests {
     #[test]
     fn the_wait_bounds_it_and_a_second_is_the_least() {
         let seconds = Duration::from_secs;
-        let waits = |wait, drain| Patience::Waits { wait, drain }.limit(Wait::DEFAULT);
-        assert_eq!(Patience::Look.limit(Wait::DEFAULT), seconds(2));
+        let waits = |wait, drain| ProbeLimit::Waits { wait, drain }.limit(Wait::DEFAULT);
+        assert_eq!(ProbeLimit::Look.limit(Wait::DEFAULT), seconds(2));
         assert_eq!(waits(None, None), seconds(10));
         assert_eq!(waits(Some(Wait::UpTo(seconds(60))), None), seconds(60));
         assert_eq!(
@@ -360,7 +360,7 @@ mod tests {
             assert_eq!(waits(Some(least), Some(seconds(9))), seconds(1));
         }
         assert_eq!(
-            Patience::Waits {
+            ProbeLimit::Waits {
                 wait: None,
                 drain: None
             }

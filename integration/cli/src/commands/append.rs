@@ -12,14 +12,14 @@ use crate::targets::file::{Checked, OnFile};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_claim::observe::Stopped;
-use beadlock_console::end::{End, Replaced};
+use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
-    Common,
+    Console,
     answers::{conclude, end_of},
 };
 use beadlock_files::{
-    append::{Lines, append as append_lines},
-    entry::Entry,
+    append::{WholeLines, append as append_lines},
+    entry::NamedFile,
     json::Format,
 };
 use beadlock_supervise::signals::Signals;
@@ -42,13 +42,17 @@ pub struct AppendArgs {
     pub checked: Checked,
 }
 
-pub fn run(args: &AppendArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(args: &AppendArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     let added = append(args, environment, common)
         .map_err(|stopped| end_of(stopped, " before anything was added", Replaced::default()));
     conclude(common, added)
 }
 
-fn append(args: &AppendArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
+fn append(
+    args: &AppendArgs,
+    environment: &Environment,
+    common: &Console,
+) -> Result<Value, Stopped> {
     let talk = &common.talk;
     let file = args.on.find("append", environment)?;
     let path = file.target.file();
@@ -57,11 +61,11 @@ fn append(args: &AppendArgs, environment: &Environment, common: &Common) -> Resu
         return Err(Error::usage(message).into());
     }
     let rules = args.checked.rules(Format::JsonLines)?;
-    let lines = Lines::read(io::stdin().lock(), STDIN, path, &rules.check(path))?;
+    let lines = WholeLines::read(io::stdin().lock(), STDIN, path, &rules.check(path))?;
     let trail = args.on.trail(&file, &common.request, talk)?;
     let mut signals = Signals::block().map_err(Error::of_signals)?;
     let (added, mut answer) = file.under_lock(&mut signals, &trail, None, |lock, _| {
-        Ok(append_lines(&Entry::open(path)?, lock, &lines)?)
+        Ok(append_lines(&NamedFile::open(path)?, lock, &lines)?)
     })?;
     if let Some(torn) = &added.torn {
         talk.warn(&format!("{}: {torn}", escaped_path(&added.path)));

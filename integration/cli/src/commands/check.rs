@@ -15,7 +15,7 @@ use beadlock_claim::protocol::rules::ProtocolKind;
 use beadlock_claim::protocol::{Acceptance, resolve, unresolved};
 use beadlock_claim::report::{CHECK, Report};
 use beadlock_console::{
-    Common,
+    Console,
     answers::{Answers, each},
 };
 use beadlock_explain::{
@@ -59,7 +59,7 @@ pub struct CheckArgs {
 }
 
 /// Checks every target; one that cannot be answered does not stop the others.
-pub fn run(typed: &CheckArgs, environment: &Environment, common: &Common) -> Answers {
+pub fn run(typed: &CheckArgs, environment: &Environment, common: &Console) -> Answers {
     let mut answers = Answers::default();
     for target in each(&typed.targets) {
         let answer = answer(target, typed, environment, common)
@@ -77,7 +77,7 @@ fn answer(
     target: Option<&OsStr>,
     typed: &CheckArgs,
     environment: &Environment,
-    common: &Common,
+    common: &Console,
 ) -> Result<(Exit, Value, String), Error> {
     let talk = &common.talk;
     let target = resolve(target, environment, Acceptance::ToLookAt(talk))?;

@@ -41,22 +41,22 @@ use beadlock_claim::report::{CHECK, Report};
 use beadlock_claim::trail::Trail;
 use beadlock_claim::words::{self, to_type};
 use beadlock_claim::{
-    keeping::Guard,
+    keeping::LossAlarm,
     leaving::Why,
     loss::Loss,
     nested,
     observe::{Stopped, WaitControl},
     target::Target,
 };
-use beadlock_console::end::{End, Replaced};
+use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
-    Common,
+    Console,
     answers::{end_of, print_envelope},
 };
 use beadlock_explain::checked::Checked;
 use beadlock_session::on_loss::OnLoss;
 use beadlock_session::session::{Finished, Session};
-use beadlock_session::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
+use beadlock_session::session_claim::{ClaimEnd, CommandProcess, SessionClaim};
 use beadlock_supervise::watchdog::{GateKeeper, KnownCommand};
 use beadlock_supervise::{command::Command, signals::Signals};
 
@@ -103,7 +103,12 @@ pub struct CycleArgs {
     pub command: Vec<OsString>,
 }
 
-pub fn run(typed: CycleArgs, helpers: Helpers, environment: &Environment, common: &Common) -> End {
+pub fn run(
+    typed: CycleArgs,
+    helpers: Helpers,
+    environment: &Environment,
+    common: &Console,
+) -> ProgramEnd {
     let replaced = Replaced {
         conflict: None,
         own: typed.own_exit_code,
@@ -115,7 +120,7 @@ pub fn run(typed: CycleArgs, helpers: Helpers, environment: &Environment, common
             lost: Some(error), ..
         })) => {
             common.talk.error(&error.to_string());
-            return End::Code(replaced.code(error.exit()));
+            return ProgramEnd::Code(replaced.code(error.exit()));
         }
         Ok(CycleOutcome::Skipped(target, decision)) => {
             let error = skipped(&decision);
@@ -133,7 +138,7 @@ pub fn run(typed: CycleArgs, helpers: Helpers, environment: &Environment, common
                 .json(CHECK)
             };
             (
-                End::Code(replaced.code(error.exit())),
+                ProgramEnd::Code(replaced.code(error.exit())),
                 error,
                 if common.json { row() } else { Value::Null },
             )
@@ -179,7 +184,7 @@ fn cycle(
     typed: CycleArgs,
     helpers: Helpers,
     environment: &Environment,
-    common: &Common,
+    common: &Console,
 ) -> Result<CycleOutcome, Stopped> {
     let talk = &common.talk;
     let acceptance = Acceptance::ToClaim(Directories::any(typed.any_directory), Suggest::Path);
@@ -431,10 +436,10 @@ impl SessionClaim for CycleClaim<'_> {
         self.gate_keeper.as_ref().map(GateKeeper::pid)
     }
 
-    fn guard(&self) -> Option<Guard<'_>> {
+    fn guard(&self) -> Option<LossAlarm<'_>> {
         self.watch
             .as_ref()
-            .map(|watch| Guard::Gate(watch, self.target.dir()))
+            .map(|watch| LossAlarm::Gate(watch, self.target.dir()))
     }
 
     fn left_behind(&self, names: &str) -> String {

@@ -10,7 +10,7 @@ use beadlock_base::{beside::Helpers, duration};
 use clap::Args;
 
 use crate::git_reminder::Reminding;
-use crate::settings::{Claim, Hold, arguments::ClaimArgs};
+use crate::settings::{ClaimSettings, HoldSettings, arguments::ClaimArgs};
 use crate::targets::{self, Claimer, HoldOnlyArgs, refuse_report, targets_of_claim};
 use beadlock_base::stdout::print;
 use beadlock_claim::environment::Environment;
@@ -19,9 +19,9 @@ use beadlock_claim::protocol::named_claim::{anew, refuse_lost};
 use beadlock_claim::report::Report;
 use beadlock_claim::trail::refuse_lock_file;
 use beadlock_claim::{observe::Stopped, request::ClaimRequest};
-use beadlock_console::end::End;
+use beadlock_console::end::ProgramEnd;
 use beadlock_console::{
-    Common,
+    Console,
     answers::{end_of, print_envelope},
 };
 use beadlock_session::on_loss::OnLoss;
@@ -102,7 +102,12 @@ impl HoldArgs {
 }
 
 /// Runs the command under the lock, and says how the program is to end.
-pub fn run(typed: HoldArgs, helpers: Helpers, environment: &Environment, common: &Common) -> End {
+pub fn run(
+    typed: HoldArgs,
+    helpers: Helpers,
+    environment: &Environment,
+    common: &Console,
+) -> ProgramEnd {
     let own = typed.claim.replaced();
     let (mut report_file, raw) = (typed.claim.report.clone(), typed.protocol.raw());
     let mut report = Report::default();
@@ -115,21 +120,23 @@ pub fn run(typed: HoldArgs, helpers: Helpers, environment: &Environment, common:
         .inspect_err(|_| report_file = None);
     let stopped = refused
         .and_then(|()| {
-            Claim::resolve(
+            ClaimSettings::resolve(
                 &typed.claim,
                 typed.protocol.options(),
                 typed.holder.as_ref(),
                 environment,
             )
         })
-        .and_then(|claim| Hold::resolve(claim, typed.on_loss, typed.kill_after, environment))
+        .and_then(|claim| {
+            HoldSettings::resolve(claim, typed.on_loss, typed.kill_after, environment)
+        })
         .map_err(Stopped::from)
         .and_then(|settings| hold(typed, &settings, helpers, environment, common, &mut report));
     let (end, error) = match stopped {
         Ok(Finished { end, lost: None }) => (end, None),
         Ok(Finished {
             lost: Some(error), ..
-        }) => (End::Code(own.code(error.exit())), Some(error)),
+        }) => (ProgramEnd::Code(own.code(error.exit())), Some(error)),
         Err(stopped) => {
             let (end, error) = end_of(stopped, " before the command was started", own);
             (end, Some(error))
@@ -148,14 +155,14 @@ pub fn run(typed: HoldArgs, helpers: Helpers, environment: &Environment, common:
 
 fn hold(
     typed: HoldArgs,
-    Hold {
+    HoldSettings {
         claim,
         on_loss,
         kill_after,
-    }: &Hold,
+    }: &HoldSettings,
     helpers: Helpers,
     environment: &Environment,
-    common: &Common,
+    common: &Console,
     report: &mut Report,
 ) -> Result<Finished, Stopped> {
     let talk = &common.talk;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_records::{
-    Conflict, Id, Labels, MAX_BYTES, Merged, Note, SideNames, TooLarge, Undecided, merge,
+    Conflict, ConflictLabels, Id, MAX_BYTES, Merged, Note, SideNames, TooLarge, Undecided, merge,
 };
 use clap::Args;
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ pub fn merge_files(typed: &MergeArgs, talk: &Talk) -> Result<(Exit, Value), Erro
         label(typed.ours_label.as_deref(), "ours", "%X"),
         label(typed.theirs_label.as_deref(), "theirs", "%Y"),
     ];
-    let undecided = Undecided::Mark(Labels {
+    let undecided = Undecided::Mark(ConflictLabels {
         ours: labels[0].as_bytes(),
         theirs: labels[1].as_bytes(),
         marker_size: usize::from(typed.marker_size),

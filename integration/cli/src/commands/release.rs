@@ -28,8 +28,8 @@ use beadlock_claim::script::Script;
 use beadlock_claim::trail::{Trail, refuse_lock_file};
 use beadlock_claim::words::{Part, to_type};
 use beadlock_claim::{gate, nested, observe::Unattended, target::Target, under::ClaimNames};
-use beadlock_console::end::End;
-use beadlock_console::{Common, answers::conclude};
+use beadlock_console::end::ProgramEnd;
+use beadlock_console::{Console, answers::conclude};
 use beadlock_session::steps::{RESULT_FILE, failure_step};
 use beadlock_supervise::tree;
 
@@ -67,15 +67,15 @@ pub struct ReleaseCommandArgs {
 /// How long to wait for the gate. While the lock stands, a daemon has it for moments only.
 const PATIENCE: Duration = Duration::from_secs(130);
 
-pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     let released = release(typed, environment, common)
-        .map_err(|error| (End::Code(error.exit().code()), error));
+        .map_err(|error| (ProgramEnd::Code(error.exit().code()), error));
     let end = match released {
         Ok(_) if !common.json => {
             common.talk.end_live();
             // The claim has ended, whether or not somebody reads that.
             let _ = print(Script::of_stdout().unset(&variables(typed, environment)));
-            End::Code(Exit::Done.code())
+            ProgramEnd::Code(Exit::Done.code())
         }
         released => conclude(common, released),
     };
@@ -104,7 +104,7 @@ fn variables(typed: &ReleaseCommandArgs, environment: &Environment) -> Vec<&'sta
 fn release(
     typed: &ReleaseCommandArgs,
     environment: &Environment,
-    common: &Common,
+    common: &Console,
 ) -> Result<Value, Error> {
     let id = id_of(typed, environment)?;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
@@ -186,7 +186,7 @@ struct Releasing<'a> {
     id: &'a str,
     missing: Missing,
     environment: &'a Environment,
-    common: &'a Common,
+    common: &'a Console,
 }
 
 /// How a release treats a claim that is not there any more.
@@ -298,7 +298,7 @@ impl<'a> Releasing<'a> {
         let Self {
             target,
             environment,
-            common: Common { talk, .. },
+            common: Console { talk, .. },
             ..
         } = self;
         let given = &target.given;
@@ -348,7 +348,7 @@ impl<'a> Releasing<'a> {
     /// The trail. A file that cannot be opened is warned of: the lock must not stay for that.
     fn trail(&self, file: Option<&Path>, holder: Option<&str>) -> Result<Trail<'a>, Error> {
         let of = (holder, Some(self.id));
-        let Common { talk, request, .. } = self.common;
+        let Console { talk, request, .. } = self.common;
         self.target.trail(file, of, request, talk).or_else(|error| {
             talk.warn(&error.to_string());
             self.target.trail(None, of, request, talk)

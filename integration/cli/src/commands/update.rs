@@ -15,17 +15,17 @@ use crate::targets::file::{Backups, Checked, OnFile, tell};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::Stopped;
-use beadlock_claim::protocol::file::{nested, open::LockFile};
-use beadlock_console::end::{End, Replaced};
+use beadlock_claim::protocol::file::{nested, open::OpenLockFile};
+use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
-    Common,
+    Console,
     answers::{conclude, end_of},
 };
 use beadlock_files::{
-    entry::{Beside, Entry},
+    entry::{Beside, NamedFile},
     json::Format,
     stage::Stage,
-    write::{Draft, tidy},
+    write::{StagedContent, tidy},
 };
 use beadlock_supervise::{command::Command, signals::Signals};
 use filter::{Filter, Input};
@@ -74,7 +74,12 @@ pub struct UpdateArgs {
     pub command: Vec<OsString>,
 }
 
-pub fn run(args: UpdateArgs, helpers: Helpers, environment: &Environment, common: &Common) -> End {
+pub fn run(
+    args: UpdateArgs,
+    helpers: Helpers,
+    environment: &Environment,
+    common: &Console,
+) -> ProgramEnd {
     let own = Replaced {
         conflict: args.conflict_exit_code,
         own: args.own_exit_code,
@@ -88,7 +93,7 @@ fn update(
     args: UpdateArgs,
     helpers: Helpers,
     environment: &Environment,
-    common: &Common,
+    common: &Console,
 ) -> Result<Value, Stopped> {
     let talk = &common.talk;
     let file = args.on.find("update", environment)?;
@@ -101,7 +106,7 @@ fn update(
     let command = Command::find(args.command, environment.get("PATH"))?;
     let trail = args.on.trail(&file, &common.request, talk)?;
     let mut signals = Signals::block().map_err(Error::of_signals)?;
-    let (device, inode) = LockFile::open(&file.target)?.inode();
+    let (device, inode) = OpenLockFile::open(&file.target)?.inode();
     let id = LockId {
         device,
         inode,
@@ -119,7 +124,7 @@ fn update(
     )?;
     let child = Some(filter.pid());
     let (written, answer) = file.under_lock(&mut signals, &trail, child, |lock, signals| {
-        let entry = Entry::open(path)?;
+        let entry = NamedFile::open(path)?;
         tidy(&entry, rules.kept())?;
         let input = match (entry.read(Beside::Itself)?, args.initial) {
             (Some(file), _) => Input::File(file),
@@ -131,7 +136,7 @@ fn update(
         let poured = filter.run(input, stage.file(), &check, lock, signals, talk)?;
         let bytes =
             poured.map_err(|spilled| spilled.error(entry.path(), "what the filter has written"))?;
-        Ok(Draft::of(stage, bytes).commit(lock, &rules)?)
+        Ok(StagedContent::of(stage, bytes).commit(lock, &rules)?)
     })?;
     Ok(tell(&written, answer, talk))
 }

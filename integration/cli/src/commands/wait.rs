@@ -18,10 +18,10 @@ use beadlock_claim::protocol::rules::ProtocolKind;
 use beadlock_claim::protocol::{Acceptance, resolve};
 use beadlock_claim::report::{Report, WAIT};
 use beadlock_claim::{environment::Environment, wait::Wait};
-use beadlock_claim::{fleet::has_joined, gate, patience::Patience, target::Target};
-use beadlock_console::end::{End, Replaced};
+use beadlock_claim::{fleet::has_joined, gate, patience::Retry, target::Target};
+use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
-    Common,
+    Console,
     answers::{conclude, end_of},
 };
 use beadlock_oncall::ground::Ground;
@@ -52,13 +52,13 @@ pub struct WaitArgs {
     pub protocol: LookArgs,
 }
 
-pub fn run(typed: &WaitArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: &WaitArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     let waited = wait(typed, environment, common)
         .map_err(|stopped| end_of(stopped, " before it was free", Replaced::default()));
     conclude(common, waited)
 }
 
-fn wait(typed: &WaitArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
+fn wait(typed: &WaitArgs, environment: &Environment, common: &Console) -> Result<Value, Stopped> {
     let talk = &common.talk;
     let limit = either(typed.wait, "BEADLOCK_WAIT", environment)?;
     let target = resolve(
@@ -142,7 +142,7 @@ fn until_free(
     options: Options,
     attendant: &mut dyn WaitControl,
 ) -> Result<Option<Removed>, Stopped> {
-    let mut patience = Patience::to_see_it_free(target, wait, options);
+    let mut patience = Retry::to_see_it_free(target, wait, options);
     loop {
         let skip = match check_patiently(target, &patience.options(), patience.left(), attendant)? {
             Decision::Skip(skip) => skip,

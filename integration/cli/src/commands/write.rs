@@ -12,16 +12,16 @@ use beadlock_base::poll::wait_for;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_claim::observe::Stopped;
-use beadlock_console::end::{End, Replaced};
+use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
-    Common,
+    Console,
     answers::{conclude, end_of},
 };
 use beadlock_files::{
-    entry::Entry,
+    entry::NamedFile,
     json::Format,
     stage::Stage,
-    write::{Draft, tidy},
+    write::{StagedContent, tidy},
 };
 use beadlock_supervise::signals::Signals;
 
@@ -52,21 +52,22 @@ pub struct WriteArgs {
     pub backups: Backups,
 }
 
-pub fn run(args: &WriteArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(args: &WriteArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     let written = write(args, environment, common)
         .map_err(|stopped| end_of(stopped, " before the file was written", Replaced::default()));
     conclude(common, written)
 }
 
-fn write(args: &WriteArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
+fn write(args: &WriteArgs, environment: &Environment, common: &Console) -> Result<Value, Stopped> {
     let file = args.on.find("write", environment)?;
     let path = file.target.file();
     let rules = args.checked.rules(Format::of(path))?;
     let rules = args.backups.of(rules, environment)?;
     let trail = args.on.trail(&file, &common.request, &common.talk)?;
-    let entry = Entry::open(path)?;
-    let fill =
-        |stage, from: &mut dyn Read| Draft::fill(stage, from, STDIN, &rules.check(entry.path()));
+    let entry = NamedFile::open(path)?;
+    let fill = |stage, from: &mut dyn Read| {
+        StagedContent::fill(stage, from, STDIN, &rules.check(entry.path()))
+    };
     // A signal may end this here as it ends any program: nothing has a name yet.
     let unnamed = Stage::unnamed(&entry)?;
     let draft = unnamed

@@ -16,7 +16,7 @@ use crate::help;
 use crate::targets::{Offered, offered};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::protocol::{self, Acceptance, folder};
-use beadlock_claim::remote::{BEADS, Patience, Remote};
+use beadlock_claim::remote::{BEADS, ProbeLimit, Remote};
 use beadlock_claim::target::Target;
 
 /// More entries of one directory are not offered.
@@ -61,8 +61,12 @@ impl Candidates {
         };
         let lock_dir = value(below, "lock_dir").or_else(|| value(parsed.as_ref(), "lock_dir"));
         let environment = environment.with_lock_dir(lock_dir.as_deref());
-        let environment =
-            environment.with_remote(Remote::of(helpers, Patience::Look, Vec::new(), cwd.clone()));
+        let environment = environment.with_remote(Remote::of(
+            helpers,
+            ProbeLimit::Look,
+            Vec::new(),
+            cwd.clone(),
+        ));
         let target = value(below, "target").filter(|target| !target.is_empty());
         Self {
             environment,

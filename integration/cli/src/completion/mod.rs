@@ -28,8 +28,8 @@ use crate::command_line::printed;
 use beadlock_base::stdout::print;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Exit;
-use beadlock_console::Common;
-use beadlock_console::end::End;
+use beadlock_console::Console;
+use beadlock_console::end::ProgramEnd;
 use candidates::Candidates;
 
 /// The scripts set it to the name of their shell.
@@ -74,12 +74,16 @@ pub struct CompletionsArgs {
 }
 
 /// Prints the script that a shell sources.
-pub fn run(typed: &CompletionsArgs, common: &Common) -> End {
+pub fn run(typed: &CompletionsArgs, common: &Console) -> ProgramEnd {
     printed(Ok(typed.shell.script().to_owned()), common)
 }
 
 /// Answers a script of [`run`]; `None` where none asks. The words of the command line stand after a `--`.
-pub fn answer(helpers: Helpers, words: &[OsString], environment: &Environment) -> Option<End> {
+pub fn answer(
+    helpers: Helpers,
+    words: &[OsString],
+    environment: &Environment,
+) -> Option<ProgramEnd> {
     let begun = Instant::now();
     let shell = Shell::from_str(environment.get(VARIABLE)?.to_str()?, false).ok()?;
     let typed: Vec<OsString> = words
@@ -90,7 +94,7 @@ pub fn answer(helpers: Helpers, words: &[OsString], environment: &Environment) -
         .collect();
     // Behind the next `--` stands another command, which the shell completes.
     if typed.is_empty() || typed.iter().rev().skip(1).any(|word| word == "--") {
-        return Some(End::Code(Exit::Done.code()));
+        return Some(ProgramEnd::Code(Exit::Done.code()));
     }
     let environment = environment.clone();
     let (sender, receiver) = mpsc::channel();
@@ -116,7 +120,7 @@ pub fn answer(helpers: Helpers, words: &[OsString], environment: &Environment) -
             .ok()
     });
     let _ = print(answer.flatten().unwrap_or_default());
-    Some(End::Code(Exit::Done.code()))
+    Some(ProgramEnd::Code(Exit::Done.code()))
 }
 
 /// The command line, with what is offered for each value.

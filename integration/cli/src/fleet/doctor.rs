@@ -2,7 +2,7 @@
 
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_claim::error::Problem;
-use beadlock_fleet::{Config, EtcdReport, Fleet, Kind, NodeReport, examine};
+use beadlock_fleet::{Config, ErrorKind, EtcdReport, Fleet, NodeReport, examine};
 use serde_json::{Value, json};
 
 use crate::fleet::config::config;
@@ -10,8 +10,8 @@ use crate::fleet::error::fleet_error;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Exit;
 use beadlock_console::answers::{conclude, ended, print_answer};
-use beadlock_console::end::End;
-use beadlock_console::{Common, talk::Talk};
+use beadlock_console::end::ProgramEnd;
+use beadlock_console::{Console, talk::Talk};
 use beadlock_oncall::doctor::{GREEN, RED, YELLOW};
 
 /// The result of one check of the fleet.
@@ -23,12 +23,12 @@ struct Row {
 }
 
 /// Looks at all of it.
-pub fn run(environment: &Environment, common: &Common) -> End {
+pub fn run(environment: &Environment, common: &Console) -> ProgramEnd {
     let examined =
         config(environment).and_then(|config| Ok((examine(&config).map_err(fleet_error)?, config)));
     let (report, config) = match examined {
         Ok(examined) => examined,
-        Err(error) => return conclude(common, Err((End::Code(error.exit().code()), error))),
+        Err(error) => return conclude(common, Err((ProgramEnd::Code(error.exit().code()), error))),
     };
     let rows = rows(&report, &config);
     let is_reached = report.nodes.iter().any(|node| node.answers.is_ok());
@@ -105,7 +105,7 @@ fn of_fleet(config: &Config) -> Row {
             what,
             detail: format!("there is one at {}", config.url()),
         },
-        Err((Kind::Unreachable, _)) => Row {
+        Err((ErrorKind::Unreachable, _)) => Row {
             ok: Some(false),
             what,
             detail: "not known".to_owned(),

@@ -3,18 +3,20 @@
 use beadlock_claim::error::Problem;
 use std::time::Duration;
 
-use beadlock_fleet::Kind;
+use beadlock_fleet::ErrorKind;
 
 use beadlock_claim::error::{Code, Error};
 
 /// The error of the fleet's library as one of beadlock.
 pub fn fleet_error(error: beadlock_fleet::Error) -> Error {
     let code = match error.kind() {
-        Kind::Unreachable | Kind::New => Code::FleetUnreachable,
-        Kind::Refused | Kind::NotPermitted => Code::NotPermitted,
-        Kind::NoFleet | Kind::OtherFleet | Kind::NoName | Kind::NotJoined => Code::NoTarget,
-        Kind::Config | Kind::Usage => Code::Usage,
-        Kind::TooOld | Kind::NoConfig | Kind::Mark | Kind::Io => Code::Io,
+        ErrorKind::Unreachable | ErrorKind::New => Code::FleetUnreachable,
+        ErrorKind::Refused | ErrorKind::NotPermitted => Code::NotPermitted,
+        ErrorKind::NoFleet | ErrorKind::OtherFleet | ErrorKind::NoName | ErrorKind::NotJoined => {
+            Code::NoTarget
+        }
+        ErrorKind::Config | ErrorKind::Usage => Code::Usage,
+        ErrorKind::TooOld | ErrorKind::NoConfig | ErrorKind::Mark | ErrorKind::Io => Code::Io,
     };
     let words = Error::new(code, error.to_string());
     if error.kind().is_retryable() {

@@ -20,24 +20,24 @@ use std::{cell::OnceCell, ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration
 
 use beadlock_base::{deadline::WorkDeadline, duration::shown};
 use beadlock_core::{audit::Event, facts};
-use beadlock_fleet::{ClaimRequest, Config, FleetClaim, Mark, Name, Who, mark};
+use beadlock_fleet::{Config, FleetClaim, FleetClaimRequest, Mark, Name, Who, mark};
 
 use crate::fleet::error::fleet_error;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::event::failed_to;
 use beadlock_claim::fleet::has_joined;
-use beadlock_claim::keeping::Guard;
+use beadlock_claim::keeping::LossAlarm;
 use beadlock_claim::observe::{Claimed, ClaimedInFleet, Notice};
 use beadlock_claim::observe::{Stopped, WaitControl};
 use beadlock_claim::{environment::Environment, wait::Wait};
 use beadlock_claim::{leaving::Why, loss::Loss, target::Target};
 use beadlock_claim::{trail::Trail, words::to_type};
 use beadlock_session::on_loss::OnLoss;
-use beadlock_session::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
+use beadlock_session::session_claim::{ClaimEnd, CommandProcess, SessionClaim, Watchfulness};
 use beadlock_supervise::signals::Signals;
 use beadlock_supervise::watchdog::HearHeartbeats;
 use config::config;
-use wait::{Patience, Standing};
+use wait::{FleetTimeouts, StandingClaim};
 use watch::{FleetSession, FleetWatch};
 
 /// The variable with the name and the id of the claim in the fleet that a command runs under: `NAME:ID`.
@@ -108,7 +108,7 @@ pub struct InFleet<'a> {
     joined: Joined,
     holder: String,
     id: String,
-    patience: Patience,
+    patience: FleetTimeouts,
     trail: &'a Trail<'a>,
     held: OnceCell<Held>,
 }
@@ -116,7 +116,7 @@ pub struct InFleet<'a> {
 /// The claim in the fleet stands.
 struct Held {
     watch: FleetWatch,
-    standing: Standing,
+    standing: StandingClaim,
     since: Duration,
 }
 
@@ -143,7 +143,7 @@ impl<'a> InFleet<'a> {
             joined,
             holder,
             id,
-            patience: Patience { wait, drain },
+            patience: FleetTimeouts { wait, drain },
             trail,
             held: OnceCell::new(),
         }
@@ -266,7 +266,7 @@ impl SessionClaim for InFleet<'_> {
             pid: child.pid.unsigned_abs(),
             ..Who::this_process()
         };
-        let request = ClaimRequest {
+        let request = FleetClaimRequest {
             mark,
             holder: self.holder.clone(),
             id: self.id.clone(),
@@ -348,12 +348,12 @@ impl SessionClaim for InFleet<'_> {
         self.local.helper()
     }
 
-    fn guard(&self) -> Option<Guard<'_>> {
+    fn guard(&self) -> Option<LossAlarm<'_>> {
         self.local.guard()
     }
 
-    fn second_guard(&self) -> Option<Guard<'_>> {
-        self.held.get().map(|held| Guard::Fleet(&held.watch))
+    fn second_guard(&self) -> Option<LossAlarm<'_>> {
+        self.held.get().map(|held| LossAlarm::Fleet(&held.watch))
     }
 
     fn left_behind(&self, names: &str) -> String {
@@ -366,7 +366,7 @@ impl SessionClaim for InFleet<'_> {
         why: Why,
         failed_step: Option<&str>,
         signals: &mut Signals,
-    ) -> End {
+    ) -> ClaimEnd {
         let has_worked = why.reason == Why::COMMAND_ENDED;
         let held = self.held.take();
         let (of_fleet, of_lock) = match lost {
@@ -388,7 +388,7 @@ impl SessionClaim for InFleet<'_> {
             (self.local.end(of_lock, why, failed_step, signals), over)
         };
         let of_fleet = of_fleet.map(|why| self.lost(&why, age));
-        End {
+        ClaimEnd {
             lost: ended.lost.or(of_fleet).or(over),
             ..ended
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use beadlock_base::{deadline::WorkDeadline, duration::shown};
 use beadlock_core::{Cycle, Decision};
 use beadlock_core::{audit::Event, facts};
-use beadlock_fleet::{FleetAgent, Mark, Refusal, Who, mark};
+use beadlock_fleet::{FleetAgent, Mark, PermitRefusal, Who, mark};
 
 use super::watch::{FleetSession, FleetWatch};
 use super::{Joined, failed_to_watch};
@@ -51,11 +51,14 @@ impl HeldRight {
                 Ok(permit) => break permit,
                 Err(refusal) => refusal,
             };
-            let comes_perhaps = matches!(refusal, Refusal::Asking | Refusal::Unreachable { .. });
+            let comes_perhaps = matches!(
+                refusal,
+                PermitRefusal::Asking | PermitRefusal::Unreachable { .. }
+            );
             if !comes_perhaps || deadline.is_over() {
                 let _ = agent.end();
                 return Err(match refusal {
-                    Refusal::Failed(error) => stopped(fleet_error(error)),
+                    PermitRefusal::Failed(error) => stopped(fleet_error(error)),
                     refusal => NoRight::Skipped(refusal.decision()),
                 });
             }

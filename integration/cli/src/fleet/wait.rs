@@ -20,7 +20,7 @@ const TO_ANSWER: Duration = Duration::from_secs(2);
 
 /// The limits of the wait for a claim in the fleet.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct FleetTimeouts {
     /// The limit for another claim to end, and for etcd to answer.
     pub wait: Wait,
     /// The limit for the agents' cycles to end, from when the claim is raised.
@@ -29,16 +29,16 @@ pub struct Patience {
 
 /// A claim in the fleet that stands. `Display` is the end of the line that says so.
 #[derive(Debug)]
-pub struct Standing(pub HeldClaim);
+pub struct StandingClaim(pub HeldClaim);
 
-impl Patience {
+impl FleetTimeouts {
     /// Waits until the claim of `name` is held.
     pub fn until_held(
         self,
         claim: &FleetClaim,
         name: &Name,
         attending: &mut dyn WaitControl,
-    ) -> Result<Standing, Stopped> {
+    ) -> Result<StandingClaim, Stopped> {
         let begun = Instant::now();
         let (wait, answer) = (
             Deadline::after(self.wait.limit()),
@@ -52,7 +52,7 @@ impl Patience {
             let deadline = match &state {
                 ClaimState::Held(held) => {
                     attending.waited(begun.elapsed());
-                    return Ok(Standing(held.clone()));
+                    return Ok(StandingClaim(held.clone()));
                 }
                 ClaimState::Failed(error) => return Err(fleet_error(error.clone()).into()),
                 ClaimState::Connecting { .. } | ClaimState::New => answer,
@@ -61,7 +61,7 @@ impl Patience {
                     *drain.get_or_insert_with(|| Deadline::after(self.drain))
                 }
             };
-            if let beadlock_fleet::Standing::Broken(broken) = claim.standing() {
+            if let beadlock_fleet::SessionStanding::Broken(broken) = claim.standing() {
                 let message = format!(
                     "the claim of {name} in the fleet was broken before it was held: {broken}"
                 );
@@ -181,7 +181,7 @@ fn agent(
     words
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for StandingClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let HeldClaim {
             token,

@@ -9,7 +9,7 @@ use std::{fmt, io, time::Duration};
 
 use beadlock_base::deadline::boottime;
 use beadlock_base::deadline::{BootTimer, WorkDeadline};
-use beadlock_fleet::{Deadlines, FleetAgent, FleetClaim, Permit, Standing};
+use beadlock_fleet::{Deadlines, FleetAgent, FleetClaim, Permit, SessionStanding};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use beadlock_claim::keeping::FleetGuard;
@@ -42,7 +42,7 @@ impl FleetSession {
         }
     }
 
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> SessionStanding {
         match self {
             Self::Claim(claim) => claim.standing(),
             Self::Right(_, permit) => permit.standing(),
@@ -115,8 +115,8 @@ impl FleetWatch {
     /// Why the work must not begin, or was not protected to its end.
     pub fn over(&self) -> Option<String> {
         match self.session.standing() {
-            Standing::Over(loss) => Some(loss.to_string()),
-            Standing::Live | Standing::Broken(_) => {
+            SessionStanding::Over(loss) => Some(loss.to_string()),
+            SessionStanding::Live | SessionStanding::Broken(_) => {
                 let deadlines = self.session.deadlines().unwrap_or(self.deadlines.get());
                 (boottime() >= deadlines.term).then(|| silent(deadlines))
             }
@@ -162,26 +162,26 @@ impl FleetGuard for FleetWatch {
         // Of a timer of ours this does not fail; nothing would wake us then but the bell.
         let _ = self.timer.fire_at(deadlines.term);
         match standing {
-            Standing::Over(loss) if loss.kills_at_once() => {
+            SessionStanding::Over(loss) if loss.kills_at_once() => {
                 self.say(WorkDeadline::PASSED);
                 Some(Loss::Fleet {
                     why: loss.to_string(),
                     left: Duration::ZERO,
                 })
             }
-            Standing::Over(loss) => Some(Loss::Fleet {
+            SessionStanding::Over(loss) => Some(Loss::Fleet {
                 why: loss.to_string(),
                 left,
             }),
-            Standing::Broken(broken) => Some(Loss::Fleet {
+            SessionStanding::Broken(broken) => Some(Loss::Fleet {
                 why: broken.to_string(),
                 left,
             }),
-            Standing::Live if boottime() >= deadlines.term => Some(Loss::Fleet {
+            SessionStanding::Live if boottime() >= deadlines.term => Some(Loss::Fleet {
                 why: silent(deadlines),
                 left,
             }),
-            Standing::Live => None,
+            SessionStanding::Live => None,
         }
     }
 }

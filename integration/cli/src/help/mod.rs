@@ -24,8 +24,8 @@ pub use groups::MORE;
 use crate::command_line::{Cli, printed};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
-use beadlock_console::Common;
-use beadlock_console::end::End;
+use beadlock_console::Console;
+use beadlock_console::end::ProgramEnd;
 
 /// The help is at most this wide.
 const COLUMNS: usize = 80;
@@ -42,7 +42,7 @@ pub struct HelpArgs {
 }
 
 /// Prints the help of a command or of a protocol. Without a topic it prints the help of the program.
-pub fn run(typed: &HelpArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: &HelpArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     printed(
         page(&typed.topics).map(|page| style::text(&page, common.talk.color(), environment)),
         common,

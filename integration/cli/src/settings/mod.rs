@@ -8,16 +8,16 @@ use beadlock_base::{beside::Helpers, duration};
 use beadlock_core::Options;
 use clap::ValueEnum;
 
-use crate::command_line::Reach;
+use crate::command_line::CommandReach;
 use arguments::{ClaimArgs, CommonArgs};
 use beadlock_claim::envelope::Request;
 use beadlock_claim::environment::{Environment, boolean};
 use beadlock_claim::error::Error;
 use beadlock_claim::labels::{Labels, check_holder};
-use beadlock_claim::remote::{Patience, Remote};
+use beadlock_claim::remote::{ProbeLimit, Remote};
 use beadlock_claim::wait::Wait;
 use beadlock_console::{
-    Common,
+    Console,
     talk::{Color, Talk},
 };
 use beadlock_session::on_loss::OnLoss;
@@ -29,7 +29,7 @@ pub fn common(
     typed: &CommonArgs,
     environment: &Environment,
     request: Request,
-) -> Result<Common, Error> {
+) -> Result<Console, Error> {
     let json = environment
         .unless(typed.json, "BEADLOCK_JSON", boolean)?
         .unwrap_or(false);
@@ -40,7 +40,7 @@ pub fn common(
     let color = environment
         .unless(typed.color, "BEADLOCK_COLOR", one_of)?
         .unwrap_or_default();
-    Ok(Common {
+    Ok(Console {
         json,
         talk: Talk::new(quiet, typed.verbose, color, environment.terminal()),
         request,
@@ -48,8 +48,8 @@ pub fn common(
 }
 
 /// The form of answers to errors that come before the command line is understood.
-pub fn common_unresolved(json: bool, environment: &Environment, request: Request) -> Common {
-    Common {
+pub fn common_unresolved(json: bool, environment: &Environment, request: Request) -> Console {
+    Console {
         json,
         talk: Talk::new(false, false, Color::Auto, environment.terminal()),
         request,
@@ -88,12 +88,12 @@ pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf>
 }
 
 /// The guard against file systems that do not answer: the wait of the command bounds how long an answer is waited for.
-pub fn remote(helpers: Helpers, reach: Reach<'_>, environment: &Environment) -> Remote {
+pub fn remote(helpers: Helpers, reach: CommandReach<'_>, environment: &Environment) -> Remote {
     // A variable that is wrong is said by the command itself.
     let variable = |name| environment.parsed(name, duration::parse).ok().flatten();
     let patience = match reach.wait {
-        None => Patience::Look,
-        Some(typed) => Patience::Waits {
+        None => ProbeLimit::Look,
+        Some(typed) => ProbeLimit::Waits {
             wait: match typed.no_wait {
                 true => Some(Wait::No),
                 false => typed
@@ -112,7 +112,7 @@ pub fn remote(helpers: Helpers, reach: Reach<'_>, environment: &Environment) -> 
 
 /// How a claim is made.
 #[derive(Debug, Clone)]
-pub struct Claim {
+pub struct ClaimSettings {
     /// The name in the record; `None`: the command's base name.
     pub holder: Option<String>,
     /// The optional fields of the record.
@@ -125,7 +125,7 @@ pub struct Claim {
     pub audit: Option<PathBuf>,
 }
 
-impl Claim {
+impl ClaimSettings {
     /// `options` is what is typed for one protocol alone. An error has exit 2, and names the variable or the option.
     pub fn resolve(
         typed: &ClaimArgs,
@@ -164,17 +164,17 @@ impl Claim {
 
 /// How `hold` claims, runs and ends.
 #[derive(Debug)]
-pub struct Hold {
-    pub claim: Claim,
+pub struct HoldSettings {
+    pub claim: ClaimSettings,
     pub on_loss: OnLoss,
     /// How long processes may still run after a signal or a loss, before they are killed.
     pub kill_after: Duration,
 }
 
-impl Hold {
+impl HoldSettings {
     /// An error has exit 2, and names the variable or the option.
     pub fn resolve(
-        claim: Claim,
+        claim: ClaimSettings,
         on_loss: Option<OnLoss>,
         typed_kill_after: Option<Duration>,
         environment: &Environment,
@@ -196,29 +196,29 @@ mod tests {
     use crate::command_line as cli;
     use clap::Parser;
 
-    fn hold(args: &[&str], variables: &[(&str, &str)]) -> Result<Hold, Error> {
+    fn hold(args: &[&str], variables: &[(&str, &str)]) -> Result<HoldSettings, Error> {
         let words = ["beadlock", "hold"]
             .iter()
             .chain(args)
             .chain(&["--", "true"]);
         let cli::Cli {
-            command: Some(cli::Command::Hold(typed)),
+            command: Some(cli::CliCommand::Hold(typed)),
             ..
         } = cli::Cli::try_parse_from(words).unwrap()
         else {
             panic!("not hold")
         };
         let environment = Environment::of(variables);
-        let claim = Claim::resolve(
+        let claim = ClaimSettings::resolve(
             &typed.claim,
             typed.protocol.options(),
             typed.holder.as_ref(),
             &environment,
         )?;
-        Hold::resolve(claim, typed.on_loss, typed.kill_after, &environment)
+        HoldSettings::resolve(claim, typed.on_loss, typed.kill_after, &environment)
     }
 
-    fn common(args: &[&str], variables: &[(&str, &str)]) -> Common {
+    fn common(args: &[&str], variables: &[(&str, &str)]) -> Console {
         let typed = cli::Cli::try_parse_from(["beadlock"].iter().chain(args)).unwrap();
         super::common(&typed.common, &Environment::of(variables), Request::begin()).unwrap()
     }

@@ -9,7 +9,7 @@ use std::{fmt, path::PathBuf};
 use beadlock_base::{duration, escape::escaped_path};
 use beadlock_core::audit::Event;
 use beadlock_core::dialect::file::{Mode, WAIT};
-use beadlock_core::target::{Scheme, Target};
+use beadlock_core::target::{ParsedTarget, Scheme};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
@@ -65,10 +65,10 @@ impl OnFile {
                 "no file; name one: beadlock {command} file:todo.json"
             )));
         };
-        let Target {
+        let ParsedTarget {
             scheme: Scheme::File,
             rest,
-        } = Target::parse(text)?
+        } = ParsedTarget::parse(text)?
         else {
             return Err(self.no_file(command, text));
         };
@@ -87,7 +87,8 @@ impl OnFile {
 
     fn no_file(&self, command: &str, text: &OsStr) -> Error {
         let shown = escaped_path(text.as_ref());
-        let has_scheme = Target::parse(text).is_ok_and(|target| target.scheme != Scheme::Beads);
+        let has_scheme =
+            ParsedTarget::parse(text).is_ok_and(|target| target.scheme != Scheme::Beads);
         let mut meant = OsString::from("file:");
         meant.push(if has_scheme {
             OsStr::new("todo.json")

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use beadlock_core::database::{Directories, Suggest};
 use beadlock_core::{facts::random_id, target::Scheme};
 
-use crate::settings::{Claim, arguments::ClaimArgs};
+use crate::settings::{ClaimSettings, arguments::ClaimArgs};
 use beadlock_claim::draft::RecordDraft;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
@@ -112,7 +112,7 @@ impl From<ClaimRequest> for Requested {
 /// The claimer and its settings, the same for every target of a command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Claimer<'a> {
-    pub settings: &'a Claim,
+    pub settings: &'a ClaimSettings,
     /// The name of the holder where nothing else names it.
     pub name: &'a str,
     pub environment: &'a Environment,
@@ -120,7 +120,7 @@ pub struct Claimer<'a> {
 
 impl Claimer<'_> {
     fn request(self, target: Target, draft: LockDraft) -> ClaimRequest {
-        let Claim {
+        let ClaimSettings {
             holder, options, ..
         } = self.settings;
         let (wait, drain) = self.settings.patience(target.rules().default_wait);

@@ -3,7 +3,7 @@
 use beadlock_base::{escape::escaped, process::Liveness};
 use serde_json::{Value, json};
 
-use super::situation::{Here, Situation};
+use super::situation::{Here, ProcessSituation};
 use crate::explained::{kill_words, millis};
 use crate::process::Inquiry;
 use beadlock_base::words::counted;
@@ -66,8 +66,9 @@ impl Inquiry<'_> {
                 format!("kill({pid}, 0) {}", kill_words(liveness).1),
             ));
         }
-        if let Situation::Recycled | Situation::Rebooted { .. } | Situation::Renamed(Here::Recycled) =
-            self.situation
+        if let ProcessSituation::Recycled
+        | ProcessSituation::Rebooted { .. }
+        | ProcessSituation::Renamed(Here::Recycled) = self.situation
             && let Some(command) = &self.command_now
         {
             lines.push(Fact::text("that PID now", escaped(command).to_string()));
@@ -147,7 +148,9 @@ impl Inquiry<'_> {
     }
 
     fn of_members(&self) -> Option<Fact> {
-        let (Situation::Container(_) | Situation::ContainerGone { .. }) = self.situation else {
+        let (ProcessSituation::Container(_) | ProcessSituation::ContainerGone { .. }) =
+            self.situation
+        else {
             return None;
         };
         let is_gone = self

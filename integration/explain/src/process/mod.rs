@@ -6,12 +6,12 @@ mod situation;
 mod tests;
 
 use beadlock_base::process::Liveness;
-use beadlock_base::{escape::escaped, namespace::Member, process};
+use beadlock_base::{escape::escaped, namespace::NamespaceMember, process};
 use beadlock_core::facts::Facts;
 use beadlock_core::{dialect::beads::Record, zombie::Zombie};
 
-use crate::explained::{Explained, Inspected, Machine, NextCommand, in_container};
-use crate::process::situation::{Asked, Here, Inside, Situation};
+use crate::explained::{Explained, HostProcesses, Inspected, NextCommand, in_container};
+use crate::process::situation::{Here, Inside, LiveFacts, ProcessSituation};
 use beadlock_base::escape::process_name;
 use beadlock_claim::words::{Part, to_type};
 
@@ -20,8 +20,8 @@ pub struct Inquiry<'a> {
     pub seen: &'a Inspected<'a>,
     pub record: &'a Record,
     pub facts: &'a Facts,
-    pub asked: Asked<'a>,
-    pub situation: Situation,
+    pub asked: LiveFacts<'a>,
+    pub situation: ProcessSituation,
     /// The command of the process that has the recorded PID on this machine now; untrusted.
     pub command_now: Option<String>,
     zombie: Option<Zombie>,
@@ -76,12 +76,12 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let record = seen.record.process()?;
     let inquiry = Inquiry::of(seen, &record);
     let (situation, why, next) = match inquiry.situation {
-        Situation::Renamed(here) => inquiry.of_renamed(here),
-        Situation::Container(inside) => inquiry.of_container(inside),
-        Situation::ContainerGone { .. }
-        | Situation::Remote { .. }
-        | Situation::Namesake
-        | Situation::Nameless => inquiry.of_another_place(),
+        ProcessSituation::Renamed(here) => inquiry.of_renamed(here),
+        ProcessSituation::Container(inside) => inquiry.of_container(inside),
+        ProcessSituation::ContainerGone { .. }
+        | ProcessSituation::Remote { .. }
+        | ProcessSituation::Namesake
+        | ProcessSituation::Nameless => inquiry.of_another_place(),
         _ => inquiry.of_this_place(),
     };
     let holder_is = match inquiry.stopped {
@@ -98,8 +98,8 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     })
 }
 
-fn ask<'a>(record: &Record, facts: &Facts, machine: &'a Machine) -> Asked<'a> {
-    let mut asked = Asked {
+fn ask<'a>(record: &Record, facts: &Facts, machine: &'a HostProcesses) -> LiveFacts<'a> {
+    let mut asked = LiveFacts {
         liveness: Liveness::NotAsked,
         members: &[],
     };
@@ -124,14 +124,14 @@ impl<'a> Inquiry<'a> {
         let lives = |liveness| matches!(liveness, Liveness::Alive | Liveness::NotPermitted);
         let command_now = pid.filter(|_| lives(facts.liveness) || lives(asked.liveness));
         let zombie = pid
-            .filter(|_| situation == Situation::Zombie)
+            .filter(|_| situation == ProcessSituation::Zombie)
             .map(Zombie::of);
         let command_now = command_now.and_then(process::command_line);
         let here = match situation {
-            Situation::Alive | Situation::AliveOfAnotherUser | Situation::Renamed(Here::Lives) => {
-                pid
-            }
-            Situation::Container(Inside::Process(here)) => Some(here),
+            ProcessSituation::Alive
+            | ProcessSituation::AliveOfAnotherUser
+            | ProcessSituation::Renamed(Here::Lives) => pid,
+            ProcessSituation::Container(Inside::Process(here)) => Some(here),
             _ => None,
         };
         let stopped = here.and_then(StoppedProcess::of);
@@ -170,7 +170,9 @@ impl<'a> Inquiry<'a> {
             )
         };
         match self.situation {
-            Situation::Alive | Situation::AliveOfAnotherUser if self.stopped.is_some() => {
+            ProcessSituation::Alive | ProcessSituation::AliveOfAnotherUser
+                if self.stopped.is_some() =>
+            {
                 let stopped = self
                     .stopped
                     .map(|stopped| (stopped.words(), self.go_on(stopped)));
@@ -181,7 +183,7 @@ impl<'a> Inquiry<'a> {
                     next,
                 )
             }
-            Situation::Alive => {
+            ProcessSituation::Alive => {
                 let why = match self.recorded_start_is_known() {
                     true => "its process lives here, and started when the record says".to_owned(),
                     false => format!(
@@ -190,12 +192,12 @@ impl<'a> Inquiry<'a> {
                 };
                 ("alive", why, self.wait())
             }
-            Situation::AliveOfAnotherUser => (
+            ProcessSituation::AliveOfAnotherUser => (
                 "alive",
                 "its process lives here, and is another user's".to_owned(),
                 self.wait(),
             ),
-            Situation::Zombie => {
+            ProcessSituation::Zombie => {
                 let zombie = self
                     .zombie
                     .as_ref()
@@ -205,11 +207,11 @@ impl<'a> Inquiry<'a> {
                     .unwrap_or_default();
                 ("zombie", why, reap(&zombie))
             }
-            Situation::Recycled => {
+            ProcessSituation::Recycled => {
                 let why = format!("its process is gone: PID {pid} is another one now{now}");
                 ("pid_recycled", why, reap("removes it: pid_reused"))
             }
-            Situation::Rebooted { proved } => {
+            ProcessSituation::Rebooted { proved } => {
                 let booted = "this machine has booted since";
                 let (why, next) = match proved {
                     true => (
@@ -228,7 +230,7 @@ impl<'a> Inquiry<'a> {
                 };
                 ("rebooted", why, next)
             }
-            Situation::Gone { rebooted } => {
+            ProcessSituation::Gone { rebooted } => {
                 let booted = if rebooted {
                     "; this machine has booted since"
                 } else {
@@ -240,7 +242,7 @@ impl<'a> Inquiry<'a> {
                     seen.removed_by_check(),
                 )
             }
-            Situation::NoSuchPid => {
+            ProcessSituation::NoSuchPid => {
                 let why =
                     format!("no process can have PID {pid}, so nothing can ever prove it dead");
                 let path = seen.target.path();
@@ -267,7 +269,7 @@ impl<'a> Inquiry<'a> {
         let once_gone = seen.once_gone();
         let only_there = "only there can its process be looked up";
         match self.situation {
-            Situation::ContainerGone { proved } => {
+            ProcessSituation::ContainerGone { proved } => {
                 let nobody = "and nobody lives in that any more";
                 let (of_host, next) = match proved {
                     true => {
@@ -289,7 +291,7 @@ impl<'a> Inquiry<'a> {
                 };
                 ("container_gone", format!("{CONTAINER}{of_host}"), next)
             }
-            Situation::Namesake => {
+            ProcessSituation::Namesake => {
                 let why = format!(
                     "it was claimed on another machine that is called {host} too; {only_there}"
                 );
@@ -298,7 +300,7 @@ impl<'a> Inquiry<'a> {
                 );
                 ("namesake", why, (seen.see_on_its_host(), comment))
             }
-            Situation::Nameless => {
+            ProcessSituation::Nameless => {
                 let why = "this machine has no host name to compare with".to_owned();
                 let comment = format!("gives this machine its name; {once_gone}");
                 (
@@ -309,7 +311,7 @@ impl<'a> Inquiry<'a> {
             }
             situation => {
                 let why = match situation {
-                    Situation::Remote { same_machine: true } => format!(
+                    ProcessSituation::Remote { same_machine: true } => format!(
                         "it was claimed on {host}, with the machine id of this one: this machine has another name and \
                          another boot since, or {host} is a copy of its disk"
                     ),
@@ -440,7 +442,7 @@ impl<'a> Inquiry<'a> {
     }
 
     /// The process of a container that the record names.
-    pub fn member(&self) -> Option<&Member> {
+    pub fn member(&self) -> Option<&NamespaceMember> {
         self.asked
             .members
             .iter()

@@ -1,7 +1,7 @@
 //! The situation of a lock whose process is judged: one pure judgement. The verdict says what a daemon does; the
 //! situation says what a person is looking at.
 
-use beadlock_base::namespace::Member;
+use beadlock_base::namespace::NamespaceMember;
 use beadlock_base::process::Liveness;
 use beadlock_core::dialect::beads;
 use beadlock_core::facts::Facts;
@@ -11,7 +11,7 @@ use beadlock_claim::protocol::process::TICK;
 
 /// What became of the process that holds a lock, as far as this machine can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Situation {
+pub enum ProcessSituation {
     /// The lock's process lives on this machine.
     Alive,
     /// The lock's process lives on this machine and belongs to another user.
@@ -83,69 +83,74 @@ pub enum Inside {
 
 /// The answers of this machine that are not among the facts of the verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Asked<'a> {
+pub struct LiveFacts<'a> {
     /// The answer of `kill(pid, 0)` about the recorded PID here, where the rule does not ask for it.
     pub liveness: Liveness,
     /// The processes that live in the recorded PID namespace, when it is not ours.
-    pub members: &'a [Member],
+    pub members: &'a [NamespaceMember],
 }
 
 /// The situation of a lock whose verdict has this `reason`.
-pub fn of(reason: Reason, record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
+pub fn of(
+    reason: Reason,
+    record: &beads::Record,
+    facts: &Facts,
+    asked: &LiveFacts<'_>,
+) -> ProcessSituation {
     let proof = match beads::judge(record, facts, true) {
         Verdict::Stale(proof) => Some(proof),
         _ => None,
     };
     let rebooted = facts.other_boot(record) == Some(true);
     match (proof, reason) {
-        (Some(Reason::PidGone), _) => Situation::Gone { rebooted },
-        (Some(Reason::OtherBoot), _) => Situation::Rebooted { proved: true },
-        (Some(Reason::PidReused), _) => Situation::Recycled,
-        (Some(Reason::Zombie), _) => Situation::Zombie,
-        (Some(Reason::NamespaceGone), _) => Situation::ContainerGone { proved: true },
+        (Some(Reason::PidGone), _) => ProcessSituation::Gone { rebooted },
+        (Some(Reason::OtherBoot), _) => ProcessSituation::Rebooted { proved: true },
+        (Some(Reason::PidReused), _) => ProcessSituation::Recycled,
+        (Some(Reason::Zombie), _) => ProcessSituation::Zombie,
+        (Some(Reason::NamespaceGone), _) => ProcessSituation::ContainerGone { proved: true },
         (_, Reason::OtherPidNamespace) => inside(record, facts, asked),
         (_, Reason::OtherHost | Reason::OtherMachine)
             if facts.other_boot(record) == Some(false) =>
         {
             match record.pid_ns().zip(facts.ids.pid_ns.as_deref()) {
                 Some((theirs, ours)) if theirs == ours => {
-                    Situation::Renamed(here(record, facts, asked))
+                    ProcessSituation::Renamed(here(record, facts, asked))
                 }
                 Some(_) => inside(record, facts, asked),
                 None => elsewhere(reason, record, facts),
             }
         }
         (_, Reason::OtherHost | Reason::OtherMachine) => elsewhere(reason, record, facts),
-        (_, Reason::HostUnknown) => Situation::Nameless,
+        (_, Reason::HostUnknown) => ProcessSituation::Nameless,
         (_, Reason::PidAlive | Reason::PidNotPermitted | Reason::PidUnknown) if rebooted => {
-            Situation::Rebooted { proved: false }
+            ProcessSituation::Rebooted { proved: false }
         }
-        (_, Reason::PidAlive) => Situation::Alive,
-        (_, Reason::PidNotPermitted) => Situation::AliveOfAnotherUser,
-        _ if i32::try_from(record.pid).is_err() => Situation::NoSuchPid,
-        _ => Situation::Unanswered,
+        (_, Reason::PidAlive) => ProcessSituation::Alive,
+        (_, Reason::PidNotPermitted) => ProcessSituation::AliveOfAnotherUser,
+        _ if i32::try_from(record.pid).is_err() => ProcessSituation::NoSuchPid,
+        _ => ProcessSituation::Unanswered,
     }
 }
 
-fn elsewhere(reason: Reason, record: &beads::Record, facts: &Facts) -> Situation {
+fn elsewhere(reason: Reason, record: &beads::Record, facts: &Facts) -> ProcessSituation {
     match reason {
-        Reason::OtherMachine => Situation::Namesake,
-        _ => Situation::Remote {
+        Reason::OtherMachine => ProcessSituation::Namesake,
+        _ => ProcessSituation::Remote {
             same_machine: facts.other_machine(record) == Some(false),
         },
     }
 }
 
-fn inside(record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
+fn inside(record: &beads::Record, facts: &Facts, asked: &LiveFacts<'_>) -> ProcessSituation {
     if facts
         .proof
         .as_ref()
         .is_some_and(|proof| proof.namespace_gone)
     {
-        return Situation::ContainerGone { proved: false };
+        return ProcessSituation::ContainerGone { proved: false };
     }
-    let is_it = |member: &&Member| i64::from(member.pid_there) == record.pid;
-    Situation::Container(
+    let is_it = |member: &&NamespaceMember| i64::from(member.pid_there) == record.pid;
+    ProcessSituation::Container(
         match (asked.members.iter().find(is_it), asked.members.first()) {
             (Some(member), _) => Inside::Process(member.pid),
             (None, Some(other)) => Inside::Others(other.pid),
@@ -154,7 +159,7 @@ fn inside(record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation
     )
 }
 
-fn here(record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Here {
+fn here(record: &beads::Record, facts: &Facts, asked: &LiveFacts<'_>) -> Here {
     let proof = facts.proof.as_ref();
     let recorded = record.beadlock.as_ref().and_then(|mark| mark.start_ticks);
     let now = proof.and_then(|proof| proof.start_ticks);

@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use beadlock_base::namespace::Member;
+use beadlock_base::namespace::NamespaceMember;
 use beadlock_base::process::Liveness;
 use beadlock_core::dialect::StartedAt;
-use beadlock_core::dialect::beads::{Mark, Record, judge};
+use beadlock_core::dialect::beads::{BeadlockKey, Record, judge};
 use beadlock_core::facts::{Facts, Ids, Proof};
 
-use super::situation::{self, Asked, Here, Inside, Situation};
+use super::situation::{self, Here, Inside, LiveFacts, ProcessSituation};
 
 type Seen = (Record, Facts);
 
@@ -48,21 +48,21 @@ fn seen(change: impl Fn(&mut Record, &mut Facts)) -> Seen {
     (record, facts)
 }
 
-fn of(seen: &Seen) -> Situation {
+fn of(seen: &Seen) -> ProcessSituation {
     of_asked(
         seen,
-        &Asked {
+        &LiveFacts {
             liveness: Liveness::NotAsked,
             members: &[],
         },
     )
 }
 
-fn of_asked((record, facts): &Seen, asked: &Asked<'_>) -> Situation {
+fn of_asked((record, facts): &Seen, asked: &LiveFacts<'_>) -> ProcessSituation {
     situation::of(judge(record, facts, false).reason(), record, facts, asked)
 }
 
-fn mark(record: &mut Record) -> &mut Mark {
+fn mark(record: &mut Record) -> &mut BeadlockKey {
     record.beadlock.as_mut().unwrap()
 }
 
@@ -78,17 +78,17 @@ type Change = fn(&mut Record, &mut Facts);
 
 #[test]
 fn of_a_lock_of_this_host() {
-    let table: [(&str, Change, Situation); 13] = [
-        ("lives", |_, _| {}, Situation::Alive),
+    let table: [(&str, Change, ProcessSituation); 13] = [
+        ("lives", |_, _| {}, ProcessSituation::Alive),
         (
             "EPERM",
             |_, f| f.liveness = Liveness::NotPermitted,
-            Situation::AliveOfAnotherUser,
+            ProcessSituation::AliveOfAnotherUser,
         ),
         (
             "ESRCH",
             |_, f| f.liveness = Liveness::Gone,
-            Situation::Gone { rebooted: false },
+            ProcessSituation::Gone { rebooted: false },
         ),
         (
             "ESRCH, booted since",
@@ -96,18 +96,22 @@ fn of_a_lock_of_this_host() {
                 f.liveness = Liveness::Gone;
                 ids(f).boot_id = Some("c".to_owned());
             },
-            Situation::Gone { rebooted: true },
+            ProcessSituation::Gone { rebooted: true },
         ),
-        ("zombie", |_, f| proof(f).zombie = true, Situation::Zombie),
+        (
+            "zombie",
+            |_, f| proof(f).zombie = true,
+            ProcessSituation::Zombie,
+        ),
         (
             "recycled",
             |_, f| proof(f).start_ticks = Some(2000),
-            Situation::Recycled,
+            ProcessSituation::Recycled,
         ),
         (
             "booted since",
             |_, f| ids(f).boot_id = Some("c".to_owned()),
-            Situation::Rebooted { proved: true },
+            ProcessSituation::Rebooted { proved: true },
         ),
         (
             "booted since, on NFS",
@@ -115,7 +119,7 @@ fn of_a_lock_of_this_host() {
                 ids(f).boot_id = Some("c".to_owned());
                 proof(f).local_file_system = false;
             },
-            Situation::Rebooted { proved: false },
+            ProcessSituation::Rebooted { proved: false },
         ),
         (
             "too large a PID",
@@ -123,18 +127,22 @@ fn of_a_lock_of_this_host() {
                 r.pid = 1 << 40;
                 f.liveness = Liveness::Unknown;
             },
-            Situation::NoSuchPid,
+            ProcessSituation::NoSuchPid,
         ),
         (
             "no answer",
             |_, f| f.liveness = Liveness::Unknown,
-            Situation::Unanswered,
+            ProcessSituation::Unanswered,
         ),
-        ("no own name", |_, f| f.hostname = None, Situation::Nameless),
+        (
+            "no own name",
+            |_, f| f.hostname = None,
+            ProcessSituation::Nameless,
+        ),
         (
             "container",
             |_, f| ids(f).pid_ns = Some("pid:[2]".to_owned()),
-            Situation::Container(Inside::Nothing),
+            ProcessSituation::Container(Inside::Nothing),
         ),
         (
             "container gone",
@@ -142,7 +150,7 @@ fn of_a_lock_of_this_host() {
                 ids(f).pid_ns = Some("pid:[2]".to_owned());
                 proof(f).namespace_gone = true;
             },
-            Situation::ContainerGone { proved: true },
+            ProcessSituation::ContainerGone { proved: true },
         ),
     ];
     for (name, change, expected) in table {
@@ -152,16 +160,16 @@ fn of_a_lock_of_this_host() {
 
 #[test]
 fn of_a_lock_of_another_name() {
-    let table: [(&str, Change, Situation); 7] = [
+    let table: [(&str, Change, ProcessSituation); 7] = [
         (
             "its own boot",
             |r, _| mark(r).boot_id = Some("c".to_owned()),
-            Situation::Remote { same_machine: true },
+            ProcessSituation::Remote { same_machine: true },
         ),
         (
             "not ours",
             |r, _| r.beadlock = None,
-            Situation::Remote {
+            ProcessSituation::Remote {
                 same_machine: false,
             },
         ),
@@ -171,24 +179,24 @@ fn of_a_lock_of_another_name() {
                 mark(r).boot_id = Some("c".to_owned());
                 mark(r).machine_id = Some("n".to_owned());
             },
-            Situation::Remote {
+            ProcessSituation::Remote {
                 same_machine: false,
             },
         ),
         (
             "this boot, PIDs unknown",
             |r, _| mark(r).pid_ns = None,
-            Situation::Remote { same_machine: true },
+            ProcessSituation::Remote { same_machine: true },
         ),
         (
             "this boot and these PIDs",
             |_, _| {},
-            Situation::Renamed(Here::Unknown),
+            ProcessSituation::Renamed(Here::Unknown),
         ),
         (
             "a container",
             |r, _| mark(r).pid_ns = Some("pid:[2]".to_owned()),
-            Situation::Container(Inside::Nothing),
+            ProcessSituation::Container(Inside::Nothing),
         ),
         (
             "a container that is gone",
@@ -196,7 +204,7 @@ fn of_a_lock_of_another_name() {
                 mark(r).pid_ns = Some("pid:[2]".to_owned());
                 proof(f).namespace_gone = true;
             },
-            Situation::ContainerGone { proved: false },
+            ProcessSituation::ContainerGone { proved: false },
         ),
     ];
     for (name, change, expected) in table {
@@ -211,7 +219,7 @@ fn of_a_lock_of_another_name() {
         mark(record).machine_id = Some("n".to_owned());
         mark(record).boot_id = Some("c".to_owned());
     });
-    assert_eq!(of(&namesake), Situation::Namesake);
+    assert_eq!(of(&namesake), ProcessSituation::Namesake);
 }
 
 #[test]
@@ -230,13 +238,13 @@ fn of_a_renamed_machine_by_what_its_pid_is_now() {
             proof(facts).start_ticks = start;
             proof(facts).zombie = zombie;
         });
-        let asked = Asked {
+        let asked = LiveFacts {
             liveness,
             members: &[],
         };
         assert_eq!(
             of_asked(&look, &asked),
-            Situation::Renamed(expected),
+            ProcessSituation::Renamed(expected),
             "{liveness:?} {start:?}"
         );
     }
@@ -246,11 +254,11 @@ fn of_a_renamed_machine_by_what_its_pid_is_now() {
 fn of_a_container_by_who_lives_there() {
     let look = seen(|record, _| mark(record).pid_ns = Some("pid:[2]".to_owned()));
     let (other, it) = (
-        Member {
+        NamespaceMember {
             pid: 4710,
             pid_there: 1,
         },
-        Member {
+        NamespaceMember {
             pid: 4711,
             pid_there: 77,
         },
@@ -260,10 +268,13 @@ fn of_a_container_by_who_lives_there() {
         (&[other], Inside::Others(4710)),
         (&[], Inside::Nothing),
     ] {
-        let asked = Asked {
+        let asked = LiveFacts {
             liveness: Liveness::NotAsked,
             members,
         };
-        assert_eq!(of_asked(&look, &asked), Situation::Container(expected));
+        assert_eq!(
+            of_asked(&look, &asked),
+            ProcessSituation::Container(expected)
+        );
     }
 }

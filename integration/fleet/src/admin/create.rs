@@ -10,11 +10,11 @@ use std::time::Duration;
 use beadlock_core::facts;
 
 use super::Fleet;
-use crate::etcd::{Client, Compare, Failure, Op, Txn, http::code};
-use crate::keys::{Keys, Lease};
+use crate::etcd::{CallFailure, Client, Compare, Op, Txn, http::code};
+use crate::keys::{FleetKeys, Lease};
 use crate::record::{TOKENS_END, written};
-use crate::transactions::Known;
-use crate::{Config, Error, FleetValue, Kind, connect};
+use crate::transactions::KnownFleet;
+use crate::{Config, Error, ErrorKind, FleetValue, connect};
 
 /// Tokens of a new fleet begin below this, so that enough are left.
 const LATEST_BASE: u64 = TOKENS_END / 2;
@@ -36,7 +36,7 @@ impl Fleet {
     /// is.
     ///
     /// # Errors
-    /// [`Kind::Usage`]: no token can be above `above`. As [`Fleet::open`] besides, without [`Kind::NoFleet`].
+    /// [`ErrorKind::Usage`]: no token can be above `above`. As [`Fleet::open`] besides, without [`ErrorKind::NoFleet`].
     pub fn create(config: &Config, above: Option<u64>) -> Result<Created, Error> {
         let client = Client::new(config.clone())?;
         let value = FleetValue {
@@ -44,7 +44,7 @@ impl Fleet {
             base: base(above)?,
             min_version: FIRST_VERSION.to_owned(),
         };
-        let (keys, bytes) = (Keys::below(client.config().prefix()), written(&value));
+        let (keys, bytes) = (FleetKeys::below(client.config().prefix()), written(&value));
         let (fleet, new) = (keys.fleet(), keys.new_fleet());
         let make = Txn::when(&[Compare::Absent(&fleet)])
             .then(&[Op::Put(&fleet, &bytes, None), Op::Put(&new, b"", None)])
@@ -55,7 +55,7 @@ impl Fleet {
         let is_new =
             answer.succeeded || answer.next_one().is_some_and(|found| found.value == bytes);
         let known = match is_new {
-            true => Known { keys, value, bytes },
+            true => KnownFleet { keys, value, bytes },
             false => connect::fleet(&client)?,
         };
         end_of_new(&client, &known).map_err(|failure| failure.error(&client))?;
@@ -80,14 +80,14 @@ impl Fleet {
 }
 
 /// Gives `new` a lease of T, where it is there without one.
-fn end_of_new(client: &Client, known: &Known) -> Result<(), Failure> {
+fn end_of_new(client: &Client, known: &KnownFleet) -> Result<(), CallFailure> {
     let (fleet, new) = (known.keys.fleet(), known.keys.new_fleet());
     for _ in 0..3 {
         let found = client.txn(&Txn::look(&[Op::Get(&new)]))?.next_one();
         if found.is_none_or(|found| found.lease != 0) {
             return Ok(());
         }
-        let lease = Lease::random().map_err(|error| Failure::Silent(error.to_string()))?;
+        let lease = Lease::random().map_err(|error| CallFailure::Silent(error.to_string()))?;
         client.grant(lease)?;
         let without = Lease(0);
         let put = Txn::when(&[
@@ -98,7 +98,7 @@ fn end_of_new(client: &Client, known: &Known) -> Result<(), Failure> {
         .then(&[Op::Put(&new, b"", Some(lease))]);
         match client.txn(&put) {
             // The lease was over when the request arrived.
-            Err(Failure::Refused(code::NOT_FOUND, _)) => {}
+            Err(CallFailure::Refused(code::NOT_FOUND, _)) => {}
             Err(failure) => return Err(failure),
             Ok(answer) if answer.succeeded => return Ok(()),
             Ok(_) => client.revoke(lease)?,
@@ -124,7 +124,7 @@ fn base(above: Option<u64>) -> Result<u64, Error> {
         "tokens above {base} would not stay below 2^53: --above is at most {}",
         LATEST_BASE - 1
     );
-    Err(Error::new(Kind::Usage, words))
+    Err(Error::new(ErrorKind::Usage, words))
 }
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
         assert!(base(Some(7)).unwrap() >= now, "never below the clock");
         assert_eq!(base(Some(LATEST_BASE - 1)).unwrap(), LATEST_BASE - 1);
         for above in [LATEST_BASE, TOKENS_END, u64::MAX] {
-            assert_eq!(base(Some(above)).unwrap_err().kind(), Kind::Usage);
+            assert_eq!(base(Some(above)).unwrap_err().kind(), ErrorKind::Usage);
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::connect;
 use crate::etcd::{Client, Compare, Op, Txn};
 use crate::keys::Lease;
 use crate::record::{self, written};
-use crate::transactions::{Known, SeenClaim};
-use crate::{BrokenValue, Config, Error, Kind, Mark, MemberValue, Name, SessionValue};
+use crate::transactions::{KnownFleet, SeenClaim};
+use crate::{BrokenValue, Config, Error, ErrorKind, Mark, MemberValue, Name, SessionValue};
 
 pub use create::Created;
 pub use nodes::{EtcdReport, NodeReport, examine};
@@ -28,7 +28,7 @@ pub use renewal::RENEWAL_WATCH;
 #[derive(Debug)]
 pub struct Fleet {
     client: Client,
-    known: Known,
+    known: KnownFleet,
 }
 
 /// Result of [`Fleet::evict`].
@@ -44,7 +44,7 @@ impl Fleet {
     /// The fleet of the configuration.
     ///
     /// # Errors
-    /// [`Kind::Unreachable`], [`Kind::Refused`], [`Kind::NoFleet`], [`Kind::TooOld`], [`Kind::Config`].
+    /// [`ErrorKind::Unreachable`], [`ErrorKind::Refused`], [`ErrorKind::NoFleet`], [`ErrorKind::TooOld`], [`ErrorKind::Config`].
     pub fn open(config: &Config) -> Result<Self, Error> {
         let client = Client::new(config.clone())?;
         let known = connect::fleet(&client)?;
@@ -54,7 +54,7 @@ impl Fleet {
     /// The fleet that the mark names.
     ///
     /// # Errors
-    /// As [`Self::open`], and [`Kind::OtherFleet`].
+    /// As [`Self::open`], and [`ErrorKind::OtherFleet`].
     pub fn of_mark(config: &Config, mark: &Mark) -> Result<Self, Error> {
         let client = Client::new(config.clone())?;
         let known = connect::fleet_of(&client, mark)?;
@@ -80,7 +80,7 @@ impl Fleet {
     /// A transaction of the fleet as it is known.
     ///
     /// # Errors
-    /// [`Kind::NoFleet`]: it is not there any more.
+    /// [`ErrorKind::NoFleet`]: it is not there any more.
     fn change(&self, more: &[Compare<'_>], ops: &[Op<'_>]) -> Result<bool, Error> {
         let fleet = self.known.keys.fleet();
         let compare: Vec<_> = [Compare::Value(&fleet, &self.known.bytes)]
@@ -94,7 +94,7 @@ impl Fleet {
         match answer.next_one() {
             Some(found) if found.value == self.known.bytes => Ok(false),
             _ => Err(Error::new(
-                Kind::NoFleet,
+                ErrorKind::NoFleet,
                 format!(
                     "the fleet at {} was destroyed or made anew just now",
                     self.url()

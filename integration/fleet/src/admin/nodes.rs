@@ -1,7 +1,7 @@
 //! The nodes of a fleet's etcd, one by one, for `beadlock doctor --fleet`.
 
 use crate::etcd::{Client, Op, Txn};
-use crate::keys::Keys;
+use crate::keys::FleetKeys;
 use crate::{Config, Error};
 
 /// Report on one node of a fleet's etcd.
@@ -30,10 +30,10 @@ pub struct EtcdReport {
 /// Asks each node of the configuration.
 ///
 /// # Errors
-/// [`Kind::Config`](crate::Kind::Config), [`Kind::Io`](crate::Kind::Io): the certificates cannot be read.
+/// [`ErrorKind::Config`](crate::ErrorKind::Config), [`ErrorKind::Io`](crate::ErrorKind::Io): the certificates cannot be read.
 pub fn examine(config: &Config) -> Result<EtcdReport, Error> {
     let client = Client::new(config.clone())?;
-    let fleet = Keys::below(config.prefix()).fleet();
+    let fleet = FleetKeys::below(config.prefix()).fleet();
     let question = Txn::look(&[Op::Get(&fleet)]);
     let nodes: Vec<_> = client.nodes().collect();
     let reports = nodes.into_iter().map(|node| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Fleet;
 use crate::etcd::{KeyValue, Op, Txn};
-use crate::keys::{Keys, Lease};
+use crate::keys::{FleetKeys, Lease};
 use crate::record::read;
 use crate::transactions::SeenClaim;
 use crate::{BrokenValue, Error, MemberValue, Name, SessionValue};
@@ -82,13 +82,13 @@ impl Fleet {
             .filter_map(|found| session(&sessions, found))
             .collect();
         for found in &broken_found {
-            let lease = Keys::rest(&broken, &found.key).and_then(Lease::parse);
+            let lease = FleetKeys::rest(&broken, &found.key).and_then(Lease::parse);
             if let Some(session) = lease.and_then(|lease| seen.get_mut(&lease)) {
                 session.broken = read(&found.value).ok();
             }
         }
         for found in &rights {
-            let Some((name, lease)) = Keys::pair(&agents, &found.key) else {
+            let Some((name, lease)) = FleetKeys::pair(&agents, &found.key) else {
                 continue;
             };
             if let Some(session) = Lease::parse(lease).and_then(|lease| seen.get_mut(&lease)) {
@@ -103,7 +103,7 @@ impl Fleet {
             is_new: self.is_new()?,
             names: named
                 .iter()
-                .filter_map(|found| Name::of_key(Keys::rest(&names, &found.key)?))
+                .filter_map(|found| Name::of_key(FleetKeys::rest(&names, &found.key)?))
                 .collect(),
             claims: SeenClaim::all(keys, &claimed),
             sessions: seen,
@@ -117,7 +117,7 @@ impl Fleet {
 }
 
 fn session(folder: &str, found: &KeyValue) -> Option<(Lease, SeenSession)> {
-    let session = Lease::parse(Keys::rest(folder, &found.key)?)?;
+    let session = Lease::parse(FleetKeys::rest(folder, &found.key)?)?;
     let value = read(&found.value).ok();
     Some((
         session,
@@ -131,7 +131,7 @@ fn session(folder: &str, found: &KeyValue) -> Option<(Lease, SeenSession)> {
 }
 
 fn member(folder: &str, hosts: &BTreeSet<String>, found: &KeyValue) -> Option<SeenMember> {
-    let (name, clone) = Keys::pair(folder, &found.key)?;
+    let (name, clone) = FleetKeys::pair(folder, &found.key)?;
     let value: MemberValue = read(&found.value).ok()?;
     Some(SeenMember {
         name,

@@ -7,18 +7,20 @@ use std::{io, time::Duration};
 
 use beadlock_core::facts;
 
-use super::machine::{Machine, Step};
+use super::machine::{ClaimMachine, ClaimStep};
 use super::{AgentSeen, ClaimState, HeldClaim, Shared};
 use crate::connect;
 use crate::deadline::{T, THIRD};
-use crate::etcd::watch::{Watch, Watched};
-use crate::etcd::{Failure, KeyValue, Op, Txn, TxnAnswer, http::random_byte};
+use crate::etcd::watch::{EtcdWatch, WatchedKeys};
+use crate::etcd::{CallFailure, KeyValue, Op, Txn, TxnAnswer, http::random_byte};
 use crate::keys::Lease;
 use crate::record::{self, written};
-use crate::session::{NotBegun, Session, Standing};
-use crate::transactions::{Drained, Hindrance, Known, Present, SHOWN_AGENTS, Scope, SeenClaim};
+use crate::session::{LeaseSession, NotBegun, SessionStanding};
+use crate::transactions::{
+    Drained, KnownFleet, Present, SHOWN_AGENTS, Scope, SeenClaim, TransactionRefusal,
+};
 use crate::wait::Alarm;
-use crate::{ClaimValue, Error, Kind, MemberValue, Name, Phase, SessionValue};
+use crate::{ClaimValue, Error, ErrorKind, MemberValue, Name, Phase, SessionValue};
 
 /// How often the caller is told whom it waits for.
 const TELL: Duration = Duration::from_secs(1);
@@ -26,7 +28,7 @@ const TELL: Duration = Duration::from_secs(1);
 /// Number of agents, at most, whose lease is asked for: it shows whether they still renew.
 const MOST_ASKED: usize = 5;
 
-pub(super) struct Engine {
+pub(super) struct ClaimEngine {
     shared: Arc<Shared>,
     alarm: Alarm,
     /// When the caller was last told whom it waits for.
@@ -41,7 +43,7 @@ enum Stop {
     Rest,
 }
 
-impl Engine {
+impl ClaimEngine {
     pub(super) fn new(shared: Arc<Shared>) -> io::Result<Self> {
         Ok(Self {
             shared,
@@ -55,7 +57,7 @@ impl Engine {
             match self.once() {
                 Ok(Stop::Rest) => return,
                 Ok(Stop::Again) => {}
-                Err(error) if error.kind() == Kind::New => {
+                Err(error) if error.kind() == ErrorKind::New => {
                     self.shared.set(ClaimState::New);
                     self.pause(Duration::from_millis(500));
                 }
@@ -92,7 +94,7 @@ impl Engine {
         let known = connect::fleet_of(client, &shared.request.mark)?;
         let ring = ringing(Arc::downgrade(shared));
         let scope = Scope::One(self.name().clone());
-        let session = match Session::begin(client, &known, &shared.request.who, scope, ring) {
+        let session = match LeaseSession::begin(client, &known, &shared.request.who, scope, ring) {
             Ok(session) => Arc::new(session),
             Err(NotBegun::Failed(failure)) => return Err(failure.error(client)),
             Err(NotBegun::Hindered(hindrance)) => {
@@ -100,14 +102,14 @@ impl Engine {
             }
             Err(NotBegun::Io(error)) => {
                 return Err(Error::new(
-                    Kind::Io,
+                    ErrorKind::Io,
                     format!("failed to begin a session: {error}"),
                 ));
             }
         };
         *shared.session() = Some(Arc::clone(&session));
         // Without a watch the looks of every T/3 still find everything.
-        let _watch = Watch::begin(
+        let _watch = EtcdWatch::begin(
             Arc::clone(client),
             &watched(&session, self.name()),
             |_| true,
@@ -131,24 +133,24 @@ impl Engine {
         }
     }
 
-    fn obtain(&self, session: &Session) -> Result<Stop, Error> {
-        let mut machine = Machine::new();
+    fn obtain(&self, session: &LeaseSession) -> Result<Stop, Error> {
+        let mut machine = ClaimMachine::new();
         let mut drained = Tally::default();
         loop {
             if self.shared.is_over() {
                 return Ok(Stop::Rest);
             }
-            if session.standing() != Standing::Live {
+            if session.standing() != SessionStanding::Live {
                 return Ok(Stop::Again);
             }
             let done = match machine.step() {
-                Step::Wait => {
+                ClaimStep::Wait => {
                     self.show(session, &machine);
                     self.pause(THIRD - THIRD / 8);
                     machine.stir();
                     continue;
                 }
-                Step::Rest => return self.at_rest(session, &machine, drained),
+                ClaimStep::Rest => return self.at_rest(session, &machine, drained),
                 step => self.take(session, &mut machine, step, &mut drained),
             };
             match done {
@@ -167,11 +169,11 @@ impl Engine {
     /// Does what the machine asks for. The outer error: no answer.
     fn take(
         &self,
-        session: &Session,
-        machine: &mut Machine,
-        step: Step,
+        session: &LeaseSession,
+        machine: &mut ClaimMachine,
+        step: ClaimStep,
         drained: &mut Tally,
-    ) -> Result<Result<(), Hindrance>, Failure> {
+    ) -> Result<Result<(), TransactionRefusal>, CallFailure> {
         let (client, known, lease, name) = (
             &self.shared.client,
             session.known(),
@@ -179,17 +181,17 @@ impl Engine {
             self.name(),
         );
         match (step, &*machine) {
-            (Step::LookForHolder, _) => {
+            (ClaimStep::LookForHolder, _) => {
                 let key = known.keys.claim(name);
                 let found = client.txn(&Txn::look(&[Op::Get(&key)]))?.next_one();
                 machine.holder_seen(found.map(|found| SeenClaim::of(name, &found)));
-                if machine.step() == Step::Raise {
+                if machine.step() == ClaimStep::Raise {
                     // A pause, so that not all waiting claims try at once.
                     self.pause(Duration::from_millis(5));
                 }
                 Ok(Ok(()))
             }
-            (Step::Raise, _) => {
+            (ClaimStep::Raise, _) => {
                 let mut answer =
                     client.txn(&known.raise(lease, name, &self.value(Phase::Draining)))?;
                 if answer.succeeded {
@@ -201,7 +203,7 @@ impl Engine {
                 }
                 Ok(machine.raised(answer))
             }
-            (Step::LookForAgents, _) => {
+            (ClaimStep::LookForAgents, _) => {
                 if drained.members.is_none() {
                     // The answer to the raise was lost: those that have given way since are not counted.
                     let present = known.present(name);
@@ -226,7 +228,7 @@ impl Engine {
                 );
                 Ok(Ok(()))
             }
-            (Step::Drain, Machine::Raised { created, .. }) => {
+            (ClaimStep::Drain, ClaimMachine::Raised { created, .. }) => {
                 let created = *created;
                 let answer =
                     client.txn(&known.drained(lease, name, created, &self.value(Phase::Held)))?;
@@ -242,11 +244,13 @@ impl Engine {
 
     /// Handles an answer that hinders the claim. `Err`: the fleet is new, or has no such name. Else the session is
     /// asked to look.
-    fn hindered(&self, hindrance: Hindrance) -> Result<(), Error> {
+    fn hindered(&self, hindrance: TransactionRefusal) -> Result<(), Error> {
         let client = &self.shared.client;
         match hindrance {
-            Hindrance::New => Err(Error::new(Kind::New, new_words(client.config().url()))),
-            Hindrance::NoName => Err(connect::no_name(&self.shared.request.mark)),
+            TransactionRefusal::New => {
+                Err(Error::new(ErrorKind::New, new_words(client.config().url())))
+            }
+            TransactionRefusal::NoName => Err(connect::no_name(&self.shared.request.mark)),
             // The session's own look says so too, or the next one is begun in the new fleet.
             _ => {
                 if let Some(session) = &*self.shared.session() {
@@ -258,13 +262,18 @@ impl Engine {
         }
     }
 
-    fn at_rest(&self, session: &Session, machine: &Machine, drained: Tally) -> Result<Stop, Error> {
-        let Machine::Held { created } = *machine else {
+    fn at_rest(
+        &self,
+        session: &LeaseSession,
+        machine: &ClaimMachine,
+        drained: Tally,
+    ) -> Result<Stop, Error> {
+        let ClaimMachine::Held { created } = *machine else {
             return Ok(Stop::Again);
         };
         let Some(token) = session.known().value.token(created) else {
             return Err(Error::new(
-                Kind::NoFleet,
+                ErrorKind::NoFleet,
                 "the fencing tokens of this fleet are used up: make a new fleet",
             ));
         };
@@ -303,8 +312,8 @@ impl Engine {
         })
     }
 
-    /// The members that are there, by the answers to the questions of [`Known::present`].
-    fn tally(&self, known: &Known, answer: &mut TxnAnswer) -> Tally {
+    /// The members that are there, by the answers to the questions of [`KnownFleet::present`].
+    fn tally(&self, known: &KnownFleet, answer: &mut TxnAnswer) -> Tally {
         let agents: BTreeSet<Lease> = known
             .agents(self.name(), &answer.next().kvs)
             .into_iter()
@@ -338,14 +347,14 @@ impl Engine {
     }
 
     /// Tells the caller what is waited for.
-    fn show(&self, session: &Session, machine: &Machine) {
+    fn show(&self, session: &LeaseSession, machine: &ClaimMachine) {
         match machine {
-            Machine::Below {
+            ClaimMachine::Below {
                 holder: Some(claim),
                 ..
             } => self.shared.set(ClaimState::Waiting(claim.clone())),
             // While a thousand agents give way, nobody reads who is left.
-            Machine::Raised {
+            ClaimMachine::Raised {
                 agents: Some((agents, more)),
                 ..
             } if self.told.get() + TELL <= facts::boottime() => {
@@ -361,7 +370,7 @@ impl Engine {
     }
 
     /// The owners of these sessions, as far as they can be read now.
-    fn described(&self, known: &Known, agents: &[Lease]) -> Vec<AgentSeen> {
+    fn described(&self, known: &KnownFleet, agents: &[Lease]) -> Vec<AgentSeen> {
         let keys: Vec<String> = agents
             .iter()
             .map(|lease| known.keys.session(*lease))
@@ -419,13 +428,13 @@ fn ringing(shared: Weak<Shared>) -> impl Fn() + Send + Sync + 'static {
     }
 }
 
-fn watched(session: &Session, name: &Name) -> [Watched; 4] {
+fn watched(session: &LeaseSession, name: &Name) -> [WatchedKeys; 4] {
     let keys = &session.known().keys;
     let (claim, agents) = (keys.claim(name), keys.agents_of(name));
     [
-        Watched::Key(claim),
-        Watched::Below(agents),
-        Watched::Key(keys.broken(session.lease())),
-        Watched::Key(keys.fleet()),
+        WatchedKeys::Key(claim),
+        WatchedKeys::Below(agents),
+        WatchedKeys::Key(keys.broken(session.lease())),
+        WatchedKeys::Key(keys.fleet()),
     ]
 }

@@ -1,11 +1,11 @@
 //! The next step of a claim. No I/O, no clock: answers in, the next step out.
 
 use crate::keys::Lease;
-use crate::transactions::{Drained, Hindrance, SeenClaim};
+use crate::transactions::{Drained, SeenClaim, TransactionRefusal};
 
 /// State of a claim on its way to being held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Machine {
+pub(crate) enum ClaimMachine {
     /// The claim is not raised: its key is not known to be in etcd.
     Below {
         /// The claim that was in the way.
@@ -29,7 +29,7 @@ pub(crate) enum Machine {
 
 /// The next step of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ClaimStep {
     /// Look whether the claim in the way still stands.
     LookForHolder,
     Raise,
@@ -43,7 +43,7 @@ pub(crate) enum Step {
     Rest,
 }
 
-impl Machine {
+impl ClaimMachine {
     pub(crate) fn new() -> Self {
         Self::Below {
             holder: None,
@@ -51,24 +51,24 @@ impl Machine {
         }
     }
 
-    pub(crate) fn step(&self) -> Step {
+    pub(crate) fn step(&self) -> ClaimStep {
         match self {
             Self::Below {
                 holder: None,
                 is_due: true,
-            } => Step::Raise,
+            } => ClaimStep::Raise,
             Self::Below {
                 holder: Some(_),
                 is_due: true,
-            } => Step::LookForHolder,
+            } => ClaimStep::LookForHolder,
             Self::Raised {
                 agents: Some((agents, _)),
                 is_due: false,
                 ..
-            } if agents.is_empty() => Step::Drain,
-            Self::Raised { is_due: true, .. } => Step::LookForAgents,
-            Self::Below { .. } | Self::Raised { .. } => Step::Wait,
-            Self::Held { .. } | Self::Lost => Step::Rest,
+            } if agents.is_empty() => ClaimStep::Drain,
+            Self::Raised { is_due: true, .. } => ClaimStep::LookForAgents,
+            Self::Below { .. } | Self::Raised { .. } => ClaimStep::Wait,
+            Self::Held { .. } | Self::Lost => ClaimStep::Rest,
         }
     }
 
@@ -97,7 +97,10 @@ impl Machine {
     }
 
     /// Takes the answer to a raise. `Err`: a hindrance that the caller must handle.
-    pub(crate) fn raised(&mut self, answer: Result<i64, Hindrance>) -> Result<(), Hindrance> {
+    pub(crate) fn raised(
+        &mut self,
+        answer: Result<i64, TransactionRefusal>,
+    ) -> Result<(), TransactionRefusal> {
         let Self::Below { holder, is_due } = self else {
             return Ok(());
         };
@@ -109,8 +112,8 @@ impl Machine {
                     is_due: true,
                 }
             }
-            Err(Hindrance::Held(claim)) => (*holder, *is_due) = (Some(*claim), false),
-            Err(Hindrance::Passed) => (*holder, *is_due) = (None, true),
+            Err(TransactionRefusal::Held(claim)) => (*holder, *is_due) = (Some(*claim), false),
+            Err(TransactionRefusal::Passed) => (*holder, *is_due) = (None, true),
             Err(other) => {
                 *is_due = false;
                 return Err(other);
@@ -126,7 +129,7 @@ impl Machine {
         }
     }
 
-    pub(crate) fn drained(&mut self, answer: Drained) -> Result<(), Hindrance> {
+    pub(crate) fn drained(&mut self, answer: Drained) -> Result<(), TransactionRefusal> {
         let Self::Raised {
             created,
             agents,
@@ -140,7 +143,7 @@ impl Machine {
             Drained::Agents(found, more) => (*agents, *is_due) = (Some((found, more)), false),
             Drained::Broken(broken) => {
                 *self = Self::Lost;
-                return Err(Hindrance::Broken(broken));
+                return Err(TransactionRefusal::Broken(broken));
             }
             Drained::Lost => *self = Self::Lost,
         }
@@ -171,79 +174,79 @@ mod tests {
         }
     }
 
-    fn raised() -> Machine {
-        let mut machine = Machine::new();
+    fn raised() -> ClaimMachine {
+        let mut machine = ClaimMachine::new();
         machine.raised(Ok(7)).unwrap();
         machine
     }
 
     #[test]
     fn the_way_of_a_claim_that_nobody_hinders() {
-        let mut machine = Machine::new();
-        assert_eq!(machine.step(), Step::Raise);
+        let mut machine = ClaimMachine::new();
+        assert_eq!(machine.step(), ClaimStep::Raise);
         machine.raised(Ok(7)).unwrap();
-        assert_eq!(machine.step(), Step::LookForAgents);
+        assert_eq!(machine.step(), ClaimStep::LookForAgents);
         machine.agents_seen(Vec::new(), false);
-        assert_eq!(machine.step(), Step::Drain);
+        assert_eq!(machine.step(), ClaimStep::Drain);
         machine.drained(Drained::Held).unwrap();
         assert_eq!(
             (machine.step(), machine),
-            (Step::Rest, Machine::Held { created: 7 })
+            (ClaimStep::Rest, ClaimMachine::Held { created: 7 })
         );
     }
 
     #[test]
     fn a_claim_in_the_way_is_looked_at_when_something_stirs_and_only_then() {
-        let mut machine = Machine::new();
+        let mut machine = ClaimMachine::new();
         machine
-            .raised(Err(Hindrance::Held(Box::new(claim()))))
+            .raised(Err(TransactionRefusal::Held(Box::new(claim()))))
             .unwrap();
-        assert_eq!(machine.step(), Step::Wait);
+        assert_eq!(machine.step(), ClaimStep::Wait);
         machine.stir();
-        assert_eq!(machine.step(), Step::LookForHolder);
+        assert_eq!(machine.step(), ClaimStep::LookForHolder);
         machine.holder_seen(Some(claim()));
-        assert_eq!(machine.step(), Step::Wait);
+        assert_eq!(machine.step(), ClaimStep::Wait);
         machine.stir();
         machine.holder_seen(None);
-        assert_eq!(machine.step(), Step::Raise);
-        machine.raised(Err(Hindrance::Passed)).unwrap();
-        assert_eq!(machine.step(), Step::Raise, "it went meanwhile");
+        assert_eq!(machine.step(), ClaimStep::Raise);
+        machine.raised(Err(TransactionRefusal::Passed)).unwrap();
+        assert_eq!(machine.step(), ClaimStep::Raise, "it went meanwhile");
     }
 
     #[test]
     fn agents_are_waited_for_and_never_believed_to_be_gone_by_a_look_alone() {
         let mut machine = raised();
         machine.agents_seen(vec![Lease(1)], false);
-        assert_eq!(machine.step(), Step::Wait);
+        assert_eq!(machine.step(), ClaimStep::Wait);
         machine.stir();
-        assert_eq!(machine.step(), Step::LookForAgents);
+        assert_eq!(machine.step(), ClaimStep::LookForAgents);
         machine.agents_seen(Vec::new(), false);
-        assert_eq!(machine.step(), Step::Drain);
+        assert_eq!(machine.step(), ClaimStep::Drain);
         machine
             .drained(Drained::Agents(vec![Lease(2)], false))
             .unwrap();
         assert_eq!(
             machine.step(),
-            Step::Wait,
+            ClaimStep::Wait,
             "one came between the look and the transaction"
         );
     }
 
     #[test]
     fn a_step_without_an_answer_is_made_again_when_something_stirs() {
-        let mut machine = Machine::new();
+        let mut machine = ClaimMachine::new();
         machine.unanswered();
-        assert_eq!(machine.step(), Step::Wait);
+        assert_eq!(machine.step(), ClaimStep::Wait);
         machine.stir();
-        assert_eq!(machine.step(), Step::Raise);
+        assert_eq!(machine.step(), ClaimStep::Raise);
         let mut machine = raised();
         machine.agents_seen(Vec::new(), false);
         machine.unanswered();
-        assert_eq!(machine.step(), Step::Wait);
+        assert_eq!(machine.step(), ClaimStep::Wait);
         machine.stir();
         assert_eq!(
             machine.step(),
-            Step::LookForAgents,
+            ClaimStep::LookForAgents,
             "what was seen before is not believed any more"
         );
     }
@@ -257,35 +260,38 @@ mod tests {
             at: facts::now(),
         };
         for hindrance in [
-            Hindrance::New,
-            Hindrance::FleetGone,
-            Hindrance::SessionGone,
-            Hindrance::NoName,
+            TransactionRefusal::New,
+            TransactionRefusal::FleetGone,
+            TransactionRefusal::SessionGone,
+            TransactionRefusal::NoName,
         ] {
-            let mut machine = Machine::new();
+            let mut machine = ClaimMachine::new();
             assert_eq!(machine.raised(Err(hindrance.clone())), Err(hindrance));
-            assert_eq!(machine.step(), Step::Wait);
+            assert_eq!(machine.step(), ClaimStep::Wait);
         }
         let mut machine = raised();
         assert_eq!(
             machine.drained(Drained::Broken(broken.clone())),
-            Err(Hindrance::Broken(broken))
+            Err(TransactionRefusal::Broken(broken))
         );
-        assert_eq!(machine, Machine::Lost);
+        assert_eq!(machine, ClaimMachine::Lost);
         let mut machine = raised();
         machine.drained(Drained::Lost).unwrap();
-        assert_eq!((machine.step(), machine), (Step::Rest, Machine::Lost));
+        assert_eq!(
+            (machine.step(), machine),
+            (ClaimStep::Rest, ClaimMachine::Lost)
+        );
     }
 
     #[test]
     fn an_answer_that_comes_too_late_changes_nothing() {
-        let mut held = Machine::Held { created: 7 };
+        let mut held = ClaimMachine::Held { created: 7 };
         held.holder_seen(None);
         held.raised(Ok(8)).unwrap();
         held.agents_seen(vec![Lease(1)], true);
         held.drained(Drained::Lost).unwrap();
         held.stir();
         held.unanswered();
-        assert_eq!(held, Machine::Held { created: 7 });
+        assert_eq!(held, ClaimMachine::Held { created: 7 });
     }
 }

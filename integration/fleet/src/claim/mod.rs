@@ -18,14 +18,14 @@ use beadlock_core::{dialect::StartedAt, facts};
 use crate::deadline::Deadlines;
 use crate::etcd::Client;
 use crate::keys::Lease;
-use crate::session::{Session, Standing};
+use crate::session::{LeaseSession, SessionStanding};
 use crate::transactions::SeenClaim;
 use crate::wait::Bell;
-use crate::{Config, Error, Kind, Mark, MemberValue, Who};
+use crate::{Config, Error, ErrorKind, Mark, MemberValue, Who};
 
 /// A request for a claim in the fleet: the database, the holder, and the process.
 #[derive(Debug, Clone)]
-pub struct ClaimRequest {
+pub struct FleetClaimRequest {
     /// The mark of the database's directory.
     pub mark: Mark,
     /// The holder's name.
@@ -96,9 +96,9 @@ pub struct AgentSeen {
 
 struct Shared {
     client: Arc<Client>,
-    request: ClaimRequest,
+    request: FleetClaimRequest,
     state: Mutex<ClaimState>,
-    session: Mutex<Option<Arc<Session>>>,
+    session: Mutex<Option<Arc<LeaseSession>>>,
     is_over: AtomicBool,
     /// Wakes the engine.
     wake: Bell,
@@ -111,7 +111,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn session(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
+    fn session(&self) -> MutexGuard<'_, Option<Arc<LeaseSession>>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,12 +140,12 @@ impl FleetClaim {
     /// Begins to obtain the claim, and does not wait for etcd: [`Self::state`] says how far the claim is.
     ///
     /// # Errors
-    /// [`Kind::Config`], [`Kind::Io`]: the certificates of the configuration cannot be read, or the system has no
+    /// [`ErrorKind::Config`], [`ErrorKind::Io`]: the certificates of the configuration cannot be read, or the system has no
     /// thread.
-    pub fn begin(config: Config, request: ClaimRequest) -> Result<Self, Error> {
+    pub fn begin(config: Config, request: FleetClaimRequest) -> Result<Self, Error> {
         let failed = |error: io::Error| {
             Error::new(
-                Kind::Io,
+                ErrorKind::Io,
                 format!("failed to begin a claim in the fleet: {error}"),
             )
         };
@@ -161,7 +161,7 @@ impl FleetClaim {
             wake: Bell::new().map_err(failed)?,
             bell: Bell::new().map_err(failed)?,
         });
-        let engine = engine::Engine::new(Arc::clone(&shared)).map_err(failed)?;
+        let engine = engine::ClaimEngine::new(Arc::clone(&shared)).map_err(failed)?;
         let thread = thread::Builder::new()
             .name("fleet-claim".to_owned())
             .spawn(move || engine.run())
@@ -187,10 +187,10 @@ impl FleetClaim {
         self.shared.state().clone()
     }
 
-    /// How the session of the claim stands; [`Standing::Live`] before there is one.
-    pub fn standing(&self) -> Standing {
+    /// How the session of the claim stands; [`SessionStanding::Live`] before there is one.
+    pub fn standing(&self) -> SessionStanding {
         let session = self.shared.session().clone();
-        session.map_or(Standing::Live, |session| session.standing())
+        session.map_or(SessionStanding::Live, |session| session.standing())
     }
 
     /// When the work must have ended, as of the last renewal; `None` before there is a session. They stay as they are
@@ -203,7 +203,7 @@ impl FleetClaim {
     /// Whether the command may begin now: to be asked right before it does.
     pub fn may_begin(&self) -> bool {
         matches!(*self.shared.state(), ClaimState::Held(_))
-            && self.standing() == Standing::Live
+            && self.standing() == SessionStanding::Live
             && self
                 .deadlines()
                 .is_some_and(|deadlines| facts::boottime() < deadlines.term)

@@ -14,7 +14,7 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::{LeaseLeft, Txn, TxnAnswer, wire};
 use crate::keys::Lease;
-use crate::{Config, Error, Kind, deadline::T};
+use crate::{Config, Error, ErrorKind, deadline::T};
 
 /// How long a call may take.
 pub(crate) const CALL: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub(crate) struct Node(usize);
 
 /// Why a call was not answered as it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum CallFailure {
     /// This node did not answer, or has no leader; another may.
     Silent(String),
     /// etcd refuses: the code of gRPC, and its words.
@@ -51,7 +51,7 @@ pub(crate) mod code {
     pub(crate) const NO_LOGIN: i64 = 16;
 }
 
-impl Failure {
+impl CallFailure {
     /// The error for people, which says where the server is.
     pub(crate) fn error(self, client: &Client) -> Error {
         let source = escaped_path(client.config.source());
@@ -62,14 +62,14 @@ impl Failure {
             {
                 let add = "add user = \"…\" and password-file = \"…\"";
                 Error::new(
-                    Kind::Refused,
+                    ErrorKind::Refused,
                     format!("etcd refuses: {}; {add} to {source}", escaped(&why)),
                 )
             }
             Self::Refused(_, why) => {
                 let check = format!("check user, password-file and the prefix in {source}");
                 Error::new(
-                    Kind::Refused,
+                    ErrorKind::Refused,
                     format!("etcd refuses: {}; {check}", escaped(&why)),
                 )
             }
@@ -88,7 +88,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CallFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Silent(why) => f.write_str(why),
@@ -117,7 +117,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// # Errors
-    /// [`Kind::Config`], [`Kind::Io`]: the roots cannot be read.
+    /// [`ErrorKind::Config`], [`ErrorKind::Io`]: the roots cannot be read.
     pub(crate) fn new(config: Config) -> Result<Self, Error> {
         let mut builder = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -166,45 +166,50 @@ impl Client {
     }
 
     /// Calls the node that answered last, and when it is silent the others, each once.
-    pub(crate) fn call(&self, path: &str, body: &Value) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn call(&self, path: &str, body: &Value) -> Result<Vec<u8>, CallFailure> {
         self.with_any(|node| self.call_at(node, path, body))
     }
 
     /// Asks one node after the other until one is not silent.
     pub(crate) fn with_any<A>(
         &self,
-        ask: impl Fn(Node) -> Result<A, Failure>,
-    ) -> Result<A, Failure> {
+        ask: impl Fn(Node) -> Result<A, CallFailure>,
+    ) -> Result<A, CallFailure> {
         let mut silent = Vec::new();
         for node in self.nodes() {
             match self.with_this(node, &ask) {
-                Err(Failure::Silent(why)) => silent.push(why),
+                Err(CallFailure::Silent(why)) => silent.push(why),
                 answer => return answer,
             }
         }
         // The next call begins at another.
         self.current.fetch_add(1, Ordering::Relaxed);
-        Err(Failure::Silent(silent.join(", ")))
+        Err(CallFailure::Silent(silent.join(", ")))
     }
 
     /// Asks this node alone, and remembers it where it is not silent.
     pub(crate) fn with_this<A>(
         &self,
         node: Node,
-        ask: impl FnOnce(Node) -> Result<A, Failure>,
-    ) -> Result<A, Failure> {
+        ask: impl FnOnce(Node) -> Result<A, CallFailure>,
+    ) -> Result<A, CallFailure> {
         let answer = ask(node);
-        if !matches!(answer, Err(Failure::Silent(_))) {
+        if !matches!(answer, Err(CallFailure::Silent(_))) {
             self.current.store(node.0, Ordering::Relaxed);
         }
         answer
     }
 
     /// Calls this node alone. A token that is missing or over is asked for, once.
-    pub(crate) fn call_at(&self, node: Node, path: &str, body: &Value) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn call_at(
+        &self,
+        node: Node,
+        path: &str,
+        body: &Value,
+    ) -> Result<Vec<u8>, CallFailure> {
         let token = self.token_at(node)?;
         match self.post(node, path, body, token.as_deref()) {
-            Err(Failure::Refused(code, why))
+            Err(CallFailure::Refused(code, why))
                 if self.config.login().is_some() && wants_login(code, &why) =>
             {
                 let token = self.log_in(node, token.as_deref())?;
@@ -220,7 +225,7 @@ impl Client {
         path: &str,
         body: &Value,
         token: Option<&str>,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, CallFailure> {
         let mut request = self
             .agent
             .post(self.url(node, path))
@@ -238,7 +243,7 @@ impl Client {
             Some((code::UNAVAILABLE | code::TOO_LATE | code::EXHAUSTED, why)) => {
                 Err(self.silent(node, &escaped(&why)))
             }
-            Some((code, why)) => Err(Failure::Refused(code, why)),
+            Some((code, why)) => Err(CallFailure::Refused(code, why)),
             None if status.is_success() => Ok(bytes),
             None => Err(self.silent(node, &format_args!("HTTP status {}", status.as_u16()))),
         }
@@ -250,7 +255,7 @@ impl Client {
         node: Node,
         path: &str,
         body: String,
-    ) -> Result<impl io::Read + use<>, Failure> {
+    ) -> Result<impl io::Read + use<>, CallFailure> {
         let token = self.token_at(node)?;
         let mut request = self
             .agent
@@ -283,13 +288,13 @@ impl Client {
             .reader())
     }
 
-    fn silent(&self, node: Node, why: &dyn fmt::Display) -> Failure {
-        Failure::Silent(format!("{}: {why}", self.name_of(node)))
+    fn silent(&self, node: Node, why: &dyn fmt::Display) -> CallFailure {
+        CallFailure::Silent(format!("{}: {why}", self.name_of(node)))
     }
 
-    fn failure(&self, node: Node, error: &ureq::Error) -> Failure {
+    fn failure(&self, node: Node, error: &ureq::Error) -> CallFailure {
         let name = self.name_of(node);
-        let wrong = |words: String| Failure::Wrong(Error::new(Kind::Refused, words));
+        let wrong = |words: String| CallFailure::Wrong(Error::new(ErrorKind::Refused, words));
         match error {
             ureq::Error::Timeout(_) => self.silent(node, &"no answer within 1s"),
             ureq::Error::BodyExceedsLimit(_) => {
@@ -308,19 +313,19 @@ impl Client {
     }
 
     /// # Errors
-    /// [`Failure::Silent`] also when the answer cannot be understood: nothing is known then.
-    pub(crate) fn txn_at(&self, node: Node, txn: &Txn) -> Result<TxnAnswer, Failure> {
+    /// [`CallFailure::Silent`] also when the answer cannot be understood: nothing is known then.
+    pub(crate) fn txn_at(&self, node: Node, txn: &Txn) -> Result<TxnAnswer, CallFailure> {
         let bytes = self.call_at(node, "/v3/kv/txn", &txn.body())?;
         TxnAnswer::parse(&bytes).map_err(|why| self.silent(node, &escaped(&why)))
     }
 
     /// A transaction, at the first node that answers.
-    pub(crate) fn txn(&self, txn: &Txn) -> Result<TxnAnswer, Failure> {
+    pub(crate) fn txn(&self, txn: &Txn) -> Result<TxnAnswer, CallFailure> {
         self.with_any(|node| self.txn_at(node, txn))
     }
 
     /// The version of a node's etcd.
-    pub(crate) fn version_at(&self, node: Node) -> Result<String, Failure> {
+    pub(crate) fn version_at(&self, node: Node) -> Result<String, CallFailure> {
         let asked = self.agent.get(self.url(node, "/version")).call();
         let mut answer = asked.map_err(|error| self.failure(node, &error))?;
         let bytes = answer.body_mut().with_config().limit(LIMIT).read_to_vec();
@@ -337,23 +342,23 @@ impl Client {
     }
 
     /// Grants a lease of T under our own id. One that is there already is ours: a request of ours came twice.
-    pub(crate) fn grant(&self, lease: Lease) -> Result<(), Failure> {
+    pub(crate) fn grant(&self, lease: Lease) -> Result<(), CallFailure> {
         let body = json!({"ID": lease.0.to_string(), "TTL": T.as_secs().to_string()});
         match self.call("/v3/lease/grant", &body) {
             Ok(bytes) => match wire::granted(&bytes) {
                 Ok(ttl) if ttl >= T.as_secs() as i64 => Ok(()),
-                Ok(ttl) => Err(Failure::Silent(format!(
+                Ok(ttl) => Err(CallFailure::Silent(format!(
                     "a lease of {ttl}s was granted in place of 15s"
                 ))),
-                Err(why) => Err(Failure::Silent(escaped(&why).to_string())),
+                Err(why) => Err(CallFailure::Silent(escaped(&why).to_string())),
             },
-            Err(Failure::Refused(code::EXISTS, _)) => Ok(()),
+            Err(CallFailure::Refused(code::EXISTS, _)) => Ok(()),
             Err(failure) => Err(failure),
         }
     }
 
     /// Sends one keep-alive. False: there is no such lease, or one of another length.
-    pub(crate) fn keep_alive_at(&self, node: Node, lease: Lease) -> Result<bool, Failure> {
+    pub(crate) fn keep_alive_at(&self, node: Node, lease: Lease) -> Result<bool, CallFailure> {
         let bytes = self.call_at(
             node,
             "/v3/lease/keepalive",
@@ -364,15 +369,15 @@ impl Client {
     }
 
     /// How long a lease lives if it is not renewed; `None`: there is no such lease.
-    pub(crate) fn lease_left(&self, lease: Lease) -> Result<Option<LeaseLeft>, Failure> {
+    pub(crate) fn lease_left(&self, lease: Lease) -> Result<Option<LeaseLeft>, CallFailure> {
         let bytes = self.call("/v3/lease/timetolive", &json!({"ID": lease.0.to_string()}))?;
-        wire::lease_left(&bytes).map_err(|why| Failure::Silent(escaped(&why).to_string()))
+        wire::lease_left(&bytes).map_err(|why| CallFailure::Silent(escaped(&why).to_string()))
     }
 
     /// Ends a lease, and with it all its keys in one revision. A lease that is not there has ended already.
-    pub(crate) fn revoke(&self, lease: Lease) -> Result<(), Failure> {
+    pub(crate) fn revoke(&self, lease: Lease) -> Result<(), CallFailure> {
         match self.call("/v3/lease/revoke", &json!({"ID": lease.0.to_string()})) {
-            Ok(_) | Err(Failure::Refused(code::NOT_FOUND, _)) => Ok(()),
+            Ok(_) | Err(CallFailure::Refused(code::NOT_FOUND, _)) => Ok(()),
             Err(failure) => Err(failure),
         }
     }
@@ -381,7 +386,7 @@ impl Client {
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn token_at(&self, node: Node) -> Result<Option<Arc<str>>, Failure> {
+    fn token_at(&self, node: Node) -> Result<Option<Arc<str>>, CallFailure> {
         if self.config.login().is_none() {
             return Ok(None);
         }
@@ -390,7 +395,7 @@ impl Client {
     }
 
     /// Logs in, unless another thread has done so since `refused` was taken.
-    fn log_in(&self, node: Node, refused: Option<&str>) -> Result<Arc<str>, Failure> {
+    fn log_in(&self, node: Node, refused: Option<&str>) -> Result<Arc<str>, CallFailure> {
         if let Some(other) = self
             .token()
             .text
@@ -400,9 +405,9 @@ impl Client {
             return Ok(other);
         }
         let Some(login) = self.config.login() else {
-            return Err(Failure::Refused(code::NO_LOGIN, String::new()));
+            return Err(CallFailure::Refused(code::NO_LOGIN, String::new()));
         };
-        let password = login.password().map_err(Failure::Wrong)?;
+        let password = login.password().map_err(CallFailure::Wrong)?;
         let body = json!({"name": login.user, "password": password});
         let answer = self.post(node, "/v3/auth/authenticate", &body, None)?;
         let text = wire::token(&answer).map_err(|why| self.silent(node, &escaped(&why)))?;
@@ -482,7 +487,7 @@ fn trusting(config: &Config) -> Result<TlsConfig, Error> {
             "{}: the file of the CA has no certificate in PEM",
             escaped_path(config.source())
         );
-        return Err(Error::new(Kind::Config, words));
+        return Err(Error::new(ErrorKind::Config, words));
     }
     let provider = Arc::new(ring::default_provider());
     let tls = TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(roots)));

@@ -12,6 +12,6 @@ pub(crate) mod txn;
 pub(crate) mod watch;
 pub(crate) mod wire;
 
-pub(crate) use http::{Client, Failure, Node};
+pub(crate) use http::{CallFailure, Client, Node};
 pub(crate) use txn::{Compare, Op, Txn};
 pub(crate) use wire::{KeyValue, LeaseLeft, TxnAnswer};

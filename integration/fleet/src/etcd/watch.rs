@@ -19,7 +19,7 @@ const LONGEST_LINE: u64 = 1024 * 1024;
 
 /// The keys that a watch covers.
 #[derive(Debug, Clone)]
-pub(crate) enum Watched {
+pub(crate) enum WatchedKeys {
     Key(String),
     /// All keys that begin with this prefix.
     Below(String),
@@ -27,18 +27,18 @@ pub(crate) enum Watched {
 
 /// A watch in a thread of its own. Dropped, it says nothing more; its thread ends with the stream.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct EtcdWatch {
     is_over: Arc<AtomicBool>,
 }
 
-impl Watch {
+impl EtcdWatch {
     /// Calls `ring` whenever a key that `matters` may have changed.
     ///
     /// # Errors
     /// The system has no thread for it.
     pub(crate) fn begin(
         client: Arc<Client>,
-        watched: &[Watched],
+        watched: &[WatchedKeys],
         matters: impl Fn(&[u8]) -> bool + Send + 'static,
         ring: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
@@ -60,20 +60,20 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for EtcdWatch {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 }
 
 /// The body of a watch: one request for each entry, in one stream.
-fn body(watched: &[Watched]) -> String {
+fn body(watched: &[WatchedKeys]) -> String {
     watched
         .iter()
         .map(|one| {
             let request = match one {
-                Watched::Key(key) => json!({"key": encoded(key)}),
-                Watched::Below(prefix) => {
+                WatchedKeys::Key(key) => json!({"key": encoded(key)}),
+                WatchedKeys::Below(prefix) => {
                     json!({"key": encoded(prefix), "range_end": encoded(after(prefix))})
                 }
             };

@@ -4,10 +4,10 @@ use beadlock_core::decision::{FleetDoubt, NotChecked};
 use beadlock_core::dialect::{Names, Record};
 use beadlock_core::{Decision, Reason, Skip};
 
-use super::Refusal;
+use super::PermitRefusal;
 use crate::ClaimValue;
 
-impl Refusal {
+impl PermitRefusal {
     /// The decision to leave the database alone: as if the claim's holder held its lock, or it could not be checked.
     pub fn decision(self) -> Decision {
         let doubt = match &self {
@@ -47,7 +47,7 @@ mod tests {
     use crate::{Name, Phase, SeenClaim, keys::Lease};
     use beadlock_core::facts;
 
-    fn held(holder: &str) -> Refusal {
+    fn held(holder: &str) -> PermitRefusal {
         let (holder, host) = (holder.to_owned(), "build-9".to_owned());
         let (started_at, phase) = (facts::now(), Phase::Held);
         let value = ClaimValue {
@@ -58,7 +58,7 @@ mod tests {
             started_at,
             phase,
         };
-        Refusal::Held(Box::new(SeenClaim {
+        PermitRefusal::Held(Box::new(SeenClaim {
             name: Name::parse("a").unwrap(),
             value,
             created: 5,
@@ -89,14 +89,14 @@ mod tests {
         let why = || "why".to_owned();
         for refusal in [
             held("x"),
-            Refusal::New,
-            Refusal::Lost { why: why() },
-            Refusal::Unreachable { why: why() },
+            PermitRefusal::New,
+            PermitRefusal::Lost { why: why() },
+            PermitRefusal::Unreachable { why: why() },
         ] {
             let reason = refusal.reason();
             assert_eq!(refusal.decision().reason().as_str(), reason.unwrap());
         }
-        let decision = Refusal::Unreachable {
+        let decision = PermitRefusal::Unreachable {
             why: "no node answered for 12s: x".to_owned(),
         }
         .decision();

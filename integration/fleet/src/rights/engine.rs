@@ -6,24 +6,24 @@ use std::{collections::BTreeMap, io, time::Duration};
 
 use beadlock_core::facts;
 
-use super::machine::{Request, Right, Turn};
+use super::machine::{NameRight, RightChange, RightRequest};
 use super::{Change, Epoch, Mutex, Shared, Without, locked};
 use crate::connect;
 use crate::deadline::THIRD;
-use crate::etcd::watch::{Watch, Watched};
-use crate::etcd::{Failure, http::random_byte};
-use crate::keys::Keys;
-use crate::session::{Loss, NotBegun, Session, Standing};
-use crate::transactions::{ClaimId, Hindrance, Scope};
+use crate::etcd::watch::{EtcdWatch, WatchedKeys};
+use crate::etcd::{CallFailure, http::random_byte};
+use crate::keys::FleetKeys;
+use crate::session::{LeaseSession, NotBegun, SessionLoss, SessionStanding};
+use crate::transactions::{ClaimId, Scope, TransactionRefusal};
 use crate::wait::Alarm;
-use crate::{Error, Kind, Name};
+use crate::{Error, ErrorKind, Name};
 
-pub(super) struct Engine {
+pub(super) struct RightsEngine {
     shared: Arc<Shared>,
     alarm: Alarm,
 }
 
-impl Engine {
+impl RightsEngine {
     pub(super) fn new(shared: Arc<Shared>) -> io::Result<Self> {
         Ok(Self {
             shared,
@@ -77,7 +77,7 @@ impl Engine {
     fn begin(&self) -> Result<Arc<Epoch>, Without> {
         let (shared, client) = (&self.shared, &self.shared.client);
         let known = connect::fleet(client).map_err(|error| self.without(error))?;
-        let session = Session::begin(
+        let session = LeaseSession::begin(
             client,
             &known,
             &shared.who,
@@ -86,12 +86,12 @@ impl Engine {
         );
         let session = session.map_err(|why| match why {
             NotBegun::Failed(failure) => self.without(failure.error(client)),
-            NotBegun::Hindered(Hindrance::New) => Without::New,
+            NotBegun::Hindered(TransactionRefusal::New) => Without::New,
             NotBegun::Hindered(_) => {
                 Without::Lost("the fleet has just been made or ended".to_owned())
             }
             NotBegun::Io(error) => Without::Failed(Error::new(
-                Kind::Io,
+                ErrorKind::Io,
                 format!("failed to begin a session: {error}"),
             )),
         })?;
@@ -110,14 +110,14 @@ impl Engine {
 
     fn without(&self, error: Error) -> Without {
         match error.kind() {
-            Kind::Unreachable => {
+            ErrorKind::Unreachable => {
                 let since = match &*locked(&self.shared.without) {
                     Without::Silent(since, _) => *since,
                     _ => facts::boottime(),
                 };
                 Without::Silent(since, error.nodes().to_owned())
             }
-            Kind::NoFleet => Without::Lost(error.to_string()),
+            ErrorKind::NoFleet => Without::Lost(error.to_string()),
             _ => Without::Failed(error),
         }
     }
@@ -127,13 +127,13 @@ impl Engine {
         let (shared, session) = (&self.shared, &epoch.session);
         let keys = &session.known().keys;
         let watched = [
-            Watched::Below(keys.claims()),
-            Watched::Key(keys.broken(session.lease())),
-            Watched::Key(keys.fleet()),
+            WatchedKeys::Below(keys.claims()),
+            WatchedKeys::Key(keys.broken(session.lease())),
+            WatchedKeys::Key(keys.fleet()),
         ];
         let matters = mattering(Arc::downgrade(shared), keys.claims());
         // Without a watch the looks of every T/3 still find everything.
-        let _watch = Watch::begin(
+        let _watch = EtcdWatch::begin(
             Arc::clone(&shared.client),
             &watched,
             matters,
@@ -144,14 +144,14 @@ impl Engine {
         while !shared.is_over() {
             self.let_go(old);
             match session.standing() {
-                Standing::Live => {}
-                Standing::Broken(broken) => {
+                SessionStanding::Live => {}
+                SessionStanding::Broken(broken) => {
                     *locked(&shared.without) = Without::Lost(broken.to_string());
                     return shared.tell(Change::Broken(broken));
                 }
-                Standing::Over(loss) => {
+                SessionStanding::Over(loss) => {
                     *locked(&shared.without) = match &loss {
-                        Loss::Silent { why } => epoch.silence(why),
+                        SessionLoss::Silent { why } => epoch.silence(why),
                         loss => Without::Lost(loss.to_string()),
                     };
                     return shared.tell(Change::Lost(loss));
@@ -160,7 +160,7 @@ impl Engine {
             let now = session.deadlines().renewed;
             if std::mem::replace(&mut renewed, now) != now {
                 shared.tell(Change::Renewed);
-                epoch.rights().values_mut().for_each(Right::renewed);
+                epoch.rights().values_mut().for_each(NameRight::renewed);
             }
             self.see(epoch, &mut claimed_since);
             if self.ask(epoch, &mut claimed_since) {
@@ -188,10 +188,10 @@ impl Engine {
         }
     }
 
-    fn turned(&self, name: &Name, turn: Turn, claimed_since: &mut BTreeMap<Name, Duration>) {
+    fn turned(&self, name: &Name, turn: RightChange, claimed_since: &mut BTreeMap<Name, Duration>) {
         match turn {
-            Turn::Due => self.shared.tell(Change::Due(name.clone())),
-            Turn::Claimed(claim) => {
+            RightChange::Due => self.shared.tell(Change::Due(name.clone())),
+            RightChange::Claimed(claim) => {
                 claimed_since.insert(name.clone(), facts::boottime());
                 self.shared.tell(Change::Claimed(claim));
             }
@@ -203,14 +203,14 @@ impl Engine {
         let names: Vec<Name> = epoch.rights().keys().cloned().collect();
         let mut all_answered = true;
         for name in names {
-            if self.shared.is_over() || epoch.session.standing() != Standing::Live {
+            if self.shared.is_over() || epoch.session.standing() != SessionStanding::Live {
                 return true;
             }
-            let request = epoch.rights().get_mut(&name).and_then(Right::request);
+            let request = epoch.rights().get_mut(&name).and_then(NameRight::request);
             let answered = match request {
                 None => Ok(()),
-                Some(Request::Right) => self.right(epoch, &name, claimed_since),
-                Some(Request::Yield(way)) => self.give_way(epoch, &name, way, claimed_since),
+                Some(RightRequest::Right) => self.right(epoch, &name, claimed_since),
+                Some(RightRequest::Yield(way)) => self.give_way(epoch, &name, way, claimed_since),
             };
             if answered.is_err() {
                 all_answered = false;
@@ -224,7 +224,7 @@ impl Engine {
         epoch: &Epoch,
         name: &Name,
         claimed_since: &mut BTreeMap<Name, Duration>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         let (client, session) = (&self.shared.client, &epoch.session);
         let known = session.known();
         let answer = client.txn(&known.right(session.lease(), name, session.value()))?;
@@ -251,7 +251,7 @@ impl Engine {
         name: &Name,
         way: ClaimId,
         claimed_since: &mut BTreeMap<Name, Duration>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         let session = &epoch.session;
         self.shared
             .client
@@ -270,7 +270,7 @@ impl Engine {
 /// would make every agent of the fleet look.
 fn mattering(shared: Weak<Shared>, claims: String) -> impl Fn(&[u8]) -> bool + Send + 'static {
     move |key| {
-        let claimed = Keys::rest(&claims, key).and_then(Name::of_key);
+        let claimed = FleetKeys::rest(&claims, key).and_then(Name::of_key);
         match (claimed, shared.upgrade()) {
             (Some(name), Some(shared)) => locked(&shared.wanted).contains(&name),
             _ => true,

@@ -2,11 +2,11 @@
 //! request comes out. One request at a time is under way.
 
 use crate::Phase;
-use crate::transactions::{ClaimId, Hindrance, SeenClaim};
+use crate::transactions::{ClaimId, SeenClaim, TransactionRefusal};
 
 /// An agent's right to cycles of the database with one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Right {
+pub(crate) struct NameRight {
     /// etcd has it, as far as we know: the answer to a `right` that was sent after the last `yield` said so.
     is_held: bool,
     /// How many permits are out.
@@ -19,7 +19,7 @@ pub(crate) struct Right {
 
 /// A request to etcd that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum RightRequest {
     Right,
     /// Gives up the right, to make way for this claim.
     Yield(ClaimId),
@@ -35,14 +35,14 @@ pub(crate) enum NoPermit {
 
 /// A change that the agent is told of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum RightChange {
     /// A claim became known.
     Claimed(SeenClaim),
     /// A cycle is due at once.
     Due,
 }
 
-impl Right {
+impl NameRight {
     /// Gives a permit: the right is held, and no claim is known.
     pub(crate) fn permit(&mut self) -> Result<(), NoPermit> {
         match &self.claim {
@@ -74,7 +74,7 @@ impl Right {
     }
 
     /// Takes the claim that a look has found, and returns a change for the agent.
-    pub(crate) fn see(&mut self, found: Option<&SeenClaim>) -> Option<Turn> {
+    pub(crate) fn see(&mut self, found: Option<&SeenClaim>) -> Option<RightChange> {
         let known = self.claim.as_ref().map(SeenClaim::id);
         match found {
             Some(claim) if known == Some(claim.id()) => {
@@ -83,24 +83,24 @@ impl Right {
             }
             Some(claim) => {
                 self.claim = Some(claim.clone());
-                Some(Turn::Claimed(claim.clone()))
+                Some(RightChange::Claimed(claim.clone()))
             }
             None => {
                 self.claim = None;
-                (known.is_some() && self.is_held).then_some(Turn::Due)
+                (known.is_some() && self.is_held).then_some(RightChange::Due)
             }
         }
     }
 
     /// The request that is due now; `None`: there is none. A yield is sent whether or not we believe to hold the right:
     /// an answer may have been lost, and a request may arrive late. From a yield on, the right counts as gone.
-    pub(crate) fn request(&mut self) -> Option<Request> {
+    pub(crate) fn request(&mut self) -> Option<RightRequest> {
         match &self.claim {
             Some(claim) if self.permits == 0 && self.yielded != Some(claim.id()) => {
                 self.is_held = false;
-                Some(Request::Yield(claim.id()))
+                Some(RightRequest::Yield(claim.id()))
             }
-            None if !self.is_held => Some(Request::Right),
+            None if !self.is_held => Some(RightRequest::Right),
             _ => None,
         }
     }
@@ -125,15 +125,15 @@ impl Right {
     /// Takes the answer to a request for the right. `Err`: a hindrance that the session must judge.
     pub(crate) fn right_answered(
         &mut self,
-        answer: Result<i64, Hindrance>,
-    ) -> Result<Option<Turn>, Hindrance> {
+        answer: Result<i64, TransactionRefusal>,
+    ) -> Result<Option<RightChange>, TransactionRefusal> {
         match answer {
             Ok(_) => {
                 self.is_held = true;
-                Ok(self.claim.is_none().then_some(Turn::Due))
+                Ok(self.claim.is_none().then_some(RightChange::Due))
             }
-            Err(Hindrance::Held(claim)) => Ok(self.see(Some(&claim))),
-            Err(Hindrance::Passed | Hindrance::NoName) => Ok(None),
+            Err(TransactionRefusal::Held(claim)) => Ok(self.see(Some(&claim))),
+            Err(TransactionRefusal::Passed | TransactionRefusal::NoName) => Ok(None),
             Err(other) => Err(other),
         }
     }
@@ -163,16 +163,16 @@ mod tests {
         }
     }
 
-    fn held() -> Right {
-        let mut right = Right::default();
-        assert_eq!(right.request(), Some(Request::Right));
-        assert_eq!(right.right_answered(Ok(3)), Ok(Some(Turn::Due)));
+    fn held() -> NameRight {
+        let mut right = NameRight::default();
+        assert_eq!(right.request(), Some(RightRequest::Right));
+        assert_eq!(right.right_answered(Ok(3)), Ok(Some(RightChange::Due)));
         right
     }
 
     #[test]
     fn without_a_right_there_is_no_permit_and_with_one_there_are_many() {
-        let mut right = Right::default();
+        let mut right = NameRight::default();
         assert_eq!(right.permit(), Err(NoPermit::Asking));
         let mut right = held();
         assert_eq!(
@@ -186,47 +186,53 @@ mod tests {
     fn a_claim_ends_the_giving_of_permits_and_is_given_way_when_the_last_is_back() {
         let mut right = held();
         right.permit().unwrap();
-        assert!(matches!(right.see(Some(&claim(5))), Some(Turn::Claimed(_))));
+        assert!(matches!(
+            right.see(Some(&claim(5))),
+            Some(RightChange::Claimed(_))
+        ));
         assert!(matches!(right.permit(), Err(NoPermit::Held(held)) if held.created == 5));
         assert_eq!(right.request(), None, "a cycle is running");
         assert!(right.give_back());
-        assert_eq!(right.request(), Some(Request::Yield(claim(5).id())));
+        assert_eq!(right.request(), Some(RightRequest::Yield(claim(5).id())));
         assert!(!right.is_held());
         assert_eq!(
             right.request(),
-            Some(Request::Yield(claim(5).id())),
+            Some(RightRequest::Yield(claim(5).id())),
             "unanswered"
         );
         right.yield_answered(claim(5).id());
         assert_eq!(right.request(), None, "the claim stands, and has its way");
         assert_eq!(right.see(None), None);
-        assert_eq!(right.request(), Some(Request::Right));
+        assert_eq!(right.request(), Some(RightRequest::Right));
     }
 
     /// The answer to a right was lost, and etcd has it: without the yield the claim would wait for ever.
     #[test]
     fn a_yield_is_sent_whatever_is_believed() {
-        let mut right = Right::default();
-        assert_eq!(right.request(), Some(Request::Right));
-        assert!(matches!(right.see(Some(&claim(5))), Some(Turn::Claimed(_))));
-        assert_eq!(right.request(), Some(Request::Yield(claim(5).id())));
+        let mut right = NameRight::default();
+        assert_eq!(right.request(), Some(RightRequest::Right));
+        assert!(matches!(
+            right.see(Some(&claim(5))),
+            Some(RightChange::Claimed(_))
+        ));
+        assert_eq!(right.request(), Some(RightRequest::Yield(claim(5).id())));
     }
 
     #[test]
     fn each_claim_is_given_way_of_its_own() {
         let mut right = held();
         right.see(Some(&claim(5)));
-        assert_eq!(right.request(), Some(Request::Yield(claim(5).id())));
+        assert_eq!(right.request(), Some(RightRequest::Yield(claim(5).id())));
         right.yield_answered(claim(5).id());
         assert!(
-            matches!(right.see(Some(&claim(8))), Some(Turn::Claimed(_))),
+            matches!(right.see(Some(&claim(8))), Some(RightChange::Claimed(_))),
             "the next one, without a look between"
         );
-        assert_eq!(right.request(), Some(Request::Yield(claim(8).id())));
+        assert_eq!(right.request(), Some(RightRequest::Yield(claim(8).id())));
         right.yield_answered(claim(5).id());
         assert_eq!(
             right.request(),
-            Some(Request::Yield(claim(8).id())),
+            Some(RightRequest::Yield(claim(8).id())),
             "a late answer to the first"
         );
     }
@@ -235,13 +241,13 @@ mod tests {
     fn a_claim_that_still_waits_is_given_way_again_with_each_renewal_and_a_held_one_is_not() {
         let mut right = held();
         right.see(Some(&claim(5)));
-        assert_eq!(right.request(), Some(Request::Yield(claim(5).id())));
+        assert_eq!(right.request(), Some(RightRequest::Yield(claim(5).id())));
         right.yield_answered(claim(5).id());
         assert_eq!(right.request(), None);
         right.renewed();
         assert_eq!(
             right.request(),
-            Some(Request::Yield(claim(5).id())),
+            Some(RightRequest::Yield(claim(5).id())),
             "a restored store has the right again"
         );
         right.yield_answered(claim(5).id());
@@ -263,8 +269,11 @@ mod tests {
             session: Lease(10),
             ..claim(5)
         };
-        assert!(matches!(right.see(Some(&other)), Some(Turn::Claimed(_))));
-        assert_eq!(right.request(), Some(Request::Yield(other.id())));
+        assert!(matches!(
+            right.see(Some(&other)),
+            Some(RightChange::Claimed(_))
+        ));
+        assert_eq!(right.request(), Some(RightRequest::Yield(other.id())));
     }
 
     #[test]
@@ -272,7 +281,7 @@ mod tests {
         let mut right = held();
         right.permit().unwrap();
         right.see(Some(&claim(5)));
-        assert_eq!(right.see(None), Some(Turn::Due));
+        assert_eq!(right.see(None), Some(RightChange::Due));
         assert!(!right.give_back());
         assert!(right.is_held());
         assert_eq!(right.request(), None);
@@ -280,16 +289,23 @@ mod tests {
 
     #[test]
     fn what_hinders_a_right() {
-        let mut right = Right::default();
+        let mut right = NameRight::default();
         assert!(matches!(
-            right.right_answered(Err(Hindrance::Held(Box::new(claim(5))))),
-            Ok(Some(Turn::Claimed(_)))
+            right.right_answered(Err(TransactionRefusal::Held(Box::new(claim(5))))),
+            Ok(Some(RightChange::Claimed(_)))
         ));
         assert!(matches!(right.permit(), Err(NoPermit::Held(held)) if held.created == 5));
-        let mut right = Right::default();
-        assert_eq!(right.right_answered(Err(Hindrance::Passed)), Ok(None));
-        assert_eq!(right.request(), Some(Request::Right));
-        for other in [Hindrance::New, Hindrance::FleetGone, Hindrance::SessionGone] {
+        let mut right = NameRight::default();
+        assert_eq!(
+            right.right_answered(Err(TransactionRefusal::Passed)),
+            Ok(None)
+        );
+        assert_eq!(right.request(), Some(RightRequest::Right));
+        for other in [
+            TransactionRefusal::New,
+            TransactionRefusal::FleetGone,
+            TransactionRefusal::SessionGone,
+        ] {
             assert_eq!(right.right_answered(Err(other.clone())), Err(other));
         }
     }

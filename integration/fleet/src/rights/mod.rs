@@ -20,11 +20,11 @@ use beadlock_core::facts;
 
 use crate::deadline::Deadlines;
 use crate::etcd::Client;
-use crate::session::{Loss, Session, Standing};
+use crate::session::{LeaseSession, SessionLoss, SessionStanding};
 use crate::transactions::SeenClaim;
 use crate::wait::Bell;
-use crate::{BrokenValue, Config, Error, Kind, Mark, Name, Who};
-use machine::{NoPermit, Right};
+use crate::{BrokenValue, Config, Error, ErrorKind, Mark, Name, Who};
+use machine::{NameRight, NoPermit};
 
 /// A change that [`FleetAgent::hear`] tells the agent of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,12 +40,12 @@ pub enum Change {
     /// Somebody wants the session to end: running work is to be ended. Another session begins.
     Broken(BrokenValue),
     /// The session is lost: running work is to be ended. Another session begins.
-    Lost(Loss),
+    Lost(SessionLoss),
 }
 
 /// Why there is no permit for a cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PermitRefusal {
     /// A claim stands.
     Held(Box<SeenClaim>),
     /// The right was asked for: a cycle is due when it is there.
@@ -66,7 +66,7 @@ pub enum Refusal {
     Failed(Error),
 }
 
-impl Refusal {
+impl PermitRefusal {
     /// The reason of the contract; `None`: nothing is in the way, but the right is not there yet.
     pub fn reason(&self) -> Option<&'static str> {
         match self {
@@ -79,7 +79,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for PermitRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held(claim) => {
@@ -102,7 +102,7 @@ impl fmt::Display for Refusal {
 #[derive(Debug, Clone)]
 pub struct AgentStatus {
     /// How the agent's session stands; `None`: there is none.
-    pub standing: Option<Standing>,
+    pub standing: Option<SessionStanding>,
     /// Why there is no session; `None`: there is one.
     pub why: Option<String>,
     /// When work must have ended, as of the last renewal.
@@ -121,12 +121,12 @@ pub struct AgentStatus {
 
 /// One session, with the rights under it. Work that runs under the session keeps it there.
 struct Epoch {
-    session: Session,
-    rights: Mutex<BTreeMap<Name, Right>>,
+    session: LeaseSession,
+    rights: Mutex<BTreeMap<Name, NameRight>>,
 }
 
 impl Epoch {
-    fn rights(&self) -> MutexGuard<'_, BTreeMap<Name, Right>> {
+    fn rights(&self) -> MutexGuard<'_, BTreeMap<Name, NameRight>> {
         self.rights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,7 +140,7 @@ impl Epoch {
     }
 
     fn permits(&self) -> u32 {
-        self.rights().values().map(Right::permits).sum()
+        self.rights().values().map(NameRight::permits).sum()
     }
 }
 
@@ -155,12 +155,12 @@ enum Without {
 }
 
 impl Without {
-    fn refusal(self) -> Refusal {
+    fn refusal(self) -> PermitRefusal {
         match self {
             Self::Silent(since, why) => unreachable_since(since, &why),
-            Self::New => Refusal::New,
-            Self::Lost(why) => Refusal::Lost { why },
-            Self::Failed(error) => Refusal::Failed(error),
+            Self::New => PermitRefusal::New,
+            Self::Lost(why) => PermitRefusal::Lost { why },
+            Self::Failed(error) => PermitRefusal::Failed(error),
         }
     }
 }
@@ -225,11 +225,14 @@ impl FleetAgent {
     /// Starts the thread that keeps the session, and does not wait for etcd.
     ///
     /// # Errors
-    /// [`Kind::Config`], [`Kind::Io`]: the certificates of the configuration cannot be read, or the system has no
+    /// [`ErrorKind::Config`], [`ErrorKind::Io`]: the certificates of the configuration cannot be read, or the system has no
     /// thread.
     pub fn start(config: Config, who: Who) -> Result<Self, Error> {
         let failed = |error: io::Error| {
-            Error::new(Kind::Io, format!("failed to begin in the fleet: {error}"))
+            Error::new(
+                ErrorKind::Io,
+                format!("failed to begin in the fleet: {error}"),
+            )
         };
         let shared = Arc::new(Shared {
             client: Arc::new(Client::new(config)?),
@@ -246,7 +249,7 @@ impl FleetAgent {
             wake: Bell::new().map_err(failed)?,
             bell: Bell::new().map_err(failed)?,
         });
-        let engine = engine::Engine::new(Arc::clone(&shared)).map_err(failed)?;
+        let engine = engine::RightsEngine::new(Arc::clone(&shared)).map_err(failed)?;
         thread::Builder::new()
             .name("fleet-agent".to_owned())
             .spawn(move || engine.run())
@@ -273,7 +276,7 @@ impl FleetAgent {
     ///
     /// # Errors
     /// Why there is no permit.
-    pub fn permit(&self, mark: &Mark) -> Result<Permit, Refusal> {
+    pub fn permit(&self, mark: &Mark) -> Result<Permit, PermitRefusal> {
         let shared = &self.shared;
         if locked(&shared.wanted).insert(mark.name.clone()) {
             shared.wake.ring();
@@ -282,21 +285,23 @@ impl FleetAgent {
             return Err(self.without());
         };
         match epoch.session.standing() {
-            Standing::Live => {}
-            Standing::Over(Loss::Silent { why }) => return Err(epoch.silence(&why).refusal()),
-            Standing::Over(loss) => {
-                return Err(Refusal::Lost {
+            SessionStanding::Live => {}
+            SessionStanding::Over(SessionLoss::Silent { why }) => {
+                return Err(epoch.silence(&why).refusal());
+            }
+            SessionStanding::Over(loss) => {
+                return Err(PermitRefusal::Lost {
                     why: loss.to_string(),
                 });
             }
-            Standing::Broken(broken) => {
-                return Err(Refusal::Lost {
+            SessionStanding::Broken(broken) => {
+                return Err(PermitRefusal::Lost {
                     why: broken.to_string(),
                 });
             }
         }
         if epoch.session.known().value.nonce != mark.fleet {
-            return Err(Refusal::Failed(crate::connect::other_fleet(
+            return Err(PermitRefusal::Failed(crate::connect::other_fleet(
                 &shared.client,
                 mark,
             )));
@@ -312,15 +317,15 @@ impl FleetAgent {
                 epoch,
                 name: mark.name.clone(),
             }),
-            Err(NoPermit::Held(claim)) => Err(Refusal::Held(claim)),
+            Err(NoPermit::Held(claim)) => Err(PermitRefusal::Held(claim)),
             Err(NoPermit::Asking) => Err(match epoch.session.failing() {
                 Some((since, why)) => unreachable_since(since, &why),
-                None => Refusal::Asking,
+                None => PermitRefusal::Asking,
             }),
         }
     }
 
-    fn without(&self) -> Refusal {
+    fn without(&self) -> PermitRefusal {
         locked(&self.shared.without).clone().refusal()
     }
 
@@ -361,9 +366,9 @@ impl FleetAgent {
     }
 }
 
-fn unreachable_since(since: Duration, why: &str) -> Refusal {
+fn unreachable_since(since: Duration, why: &str) -> PermitRefusal {
     let silent = shown(facts::boottime().saturating_sub(since));
-    Refusal::Unreachable {
+    PermitRefusal::Unreachable {
         why: format!("no node answered for {silent}: {}", escaped(why)),
     }
 }
@@ -384,7 +389,7 @@ impl Permit {
     }
 
     /// How the session stands that the permit is under.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> SessionStanding {
         self.epoch.session.standing()
     }
 }
@@ -395,8 +400,8 @@ impl Drop for Permit {
             .epoch
             .rights()
             .get_mut(&self.name)
-            .is_some_and(Right::give_back);
-        if is_awaited || self.epoch.session.standing() != Standing::Live {
+            .is_some_and(NameRight::give_back);
+        if is_awaited || self.epoch.session.standing() != SessionStanding::Live {
             self.shared.wake.ring();
         }
     }

@@ -1,6 +1,6 @@
 //! The state that a look must find in etcd while a session stands.
 
-use super::{Loss, Standing};
+use super::{SessionLoss, SessionStanding};
 use crate::Phase;
 use crate::keys::Lease;
 use crate::transactions::{Scope, SeenClaim, SessionLook};
@@ -23,14 +23,14 @@ pub(super) fn found(
     expected: Expected,
     lease: Lease,
     scope: &Scope,
-) -> Option<Standing> {
+) -> Option<SessionStanding> {
     let gone = |why: &str| {
-        Some(Standing::Over(Loss::Gone {
+        Some(SessionStanding::Over(SessionLoss::Gone {
             why: why.to_owned(),
         }))
     };
     if !seen.fleet_stands {
-        return Some(Standing::Over(Loss::FleetGone));
+        return Some(SessionStanding::Over(SessionLoss::FleetGone));
     }
     let claim = match scope {
         Scope::One(name) => {
@@ -49,7 +49,7 @@ pub(super) fn found(
         _ if expected.claim.is_some() && claim != expected.claim => {
             gone("etcd does not know its claim any more")
         }
-        (Some(_), Some(broken)) => Some(Standing::Broken(broken.clone())),
+        (Some(_), Some(broken)) => Some(SessionStanding::Broken(broken.clone())),
         (Some(_), None) => None,
     }
 }
@@ -80,7 +80,12 @@ mod tests {
             why: "stuck".into(),
             at: facts::now(),
         };
-        let is_gone = |standing| matches!(standing, Some(Standing::Over(Loss::Gone { .. })));
+        let is_gone = |standing| {
+            matches!(
+                standing,
+                Some(SessionStanding::Over(SessionLoss::Gone { .. }))
+            )
+        };
         let found = |seen: &SessionLook, least| {
             found(
                 seen,
@@ -109,12 +114,18 @@ mod tests {
             session: None,
             ..seen()
         };
-        assert_eq!(found(&other, 0), Some(Standing::Over(Loss::FleetGone)));
+        assert_eq!(
+            found(&other, 0),
+            Some(SessionStanding::Over(SessionLoss::FleetGone))
+        );
         let marked = SessionLook {
             broken: Some(broken.clone()),
             ..seen()
         };
-        assert_eq!(found(&marked, 0), Some(Standing::Broken(broken.clone())));
+        assert_eq!(
+            found(&marked, 0),
+            Some(SessionStanding::Broken(broken.clone()))
+        );
         assert!(
             is_gone(found(
                 &SessionLook {
@@ -167,7 +178,7 @@ mod tests {
         for claims in [BTreeMap::new(), claim(6, 9), claim(5, 8), drains_again] {
             assert!(matches!(
                 look(claims),
-                Some(Standing::Over(Loss::Gone { .. }))
+                Some(SessionStanding::Over(SessionLoss::Gone { .. }))
             ));
         }
         let none_yet = Expected::default();

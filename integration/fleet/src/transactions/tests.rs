@@ -7,13 +7,13 @@ use beadlock_testkit::{Etcd, until};
 
 use super::*;
 use crate::etcd::Client;
-use crate::{Config, Fleet, Kind, Mark, MemberValue, Who, connect};
+use crate::{Config, ErrorKind, Fleet, Mark, MemberValue, Who, connect};
 
 /// A fleet that is old enough, with one name in it.
 struct Ground {
     etcd: Etcd,
     client: Client,
-    known: Known,
+    known: KnownFleet,
     name: Name,
 }
 
@@ -58,7 +58,7 @@ impl Ground {
         })
     }
 
-    fn begin(&self, lease: Lease, value: &[u8]) -> Result<bool, Hindrance> {
+    fn begin(&self, lease: Lease, value: &[u8]) -> Result<bool, TransactionRefusal> {
         self.known.session_answer(
             value,
             self.client.txn(&self.known.session(lease, value)).unwrap(),
@@ -77,7 +77,7 @@ impl Ground {
         })
     }
 
-    fn raise(&self, lease: Lease) -> Result<i64, Hindrance> {
+    fn raise(&self, lease: Lease) -> Result<i64, TransactionRefusal> {
         let txn = self
             .known
             .raise(lease, &self.name, &self.claim_value(Phase::Draining));
@@ -85,7 +85,7 @@ impl Ground {
             .raise_answer(lease, &self.name, self.client.txn(&txn).unwrap())
     }
 
-    fn right(&self, lease: Lease, session: &[u8]) -> Result<i64, Hindrance> {
+    fn right(&self, lease: Lease, session: &[u8]) -> Result<i64, TransactionRefusal> {
         self.known.right_answer(
             &self.name,
             self.client
@@ -144,9 +144,9 @@ impl Ground {
     }
 }
 
-fn held_by(answer: Result<i64, Hindrance>) -> Lease {
+fn held_by(answer: Result<i64, TransactionRefusal>) -> Lease {
     match answer {
-        Err(Hindrance::Held(claim)) => claim.session,
+        Err(TransactionRefusal::Held(claim)) => claim.session,
         other => panic!("not held: {other:?}"),
     }
 }
@@ -194,7 +194,11 @@ fn one_claim_is_raised_and_a_second_request_is_the_same_one() {
     );
     assert_eq!(held_by(ground.raise(other)), one);
     ground.client.revoke(one).unwrap();
-    assert_eq!(ground.raise(one), Err(Hindrance::SessionGone), "late");
+    assert_eq!(
+        ground.raise(one),
+        Err(TransactionRefusal::SessionGone),
+        "late"
+    );
     let later = ground.raise(other).unwrap();
     assert!(later > created, "tokens rise: {created} {later}");
     assert_eq!(ground.drain(one, created), Drained::Lost, "late");
@@ -205,7 +209,7 @@ fn a_claim_needs_a_name_that_somebody_has_joined() {
     let Some(ground) = Ground::new() else { return };
     let (lease, _) = ground.session();
     ground.etcd.ctl(&["del", "/beads/v1/names/acme:tracker"]);
-    assert_eq!(ground.raise(lease), Err(Hindrance::NoName));
+    assert_eq!(ground.raise(lease), Err(TransactionRefusal::NoName));
 }
 
 #[test]
@@ -286,9 +290,12 @@ fn a_break_marks_the_session_that_it_names_and_hinders_it_alone() {
     assert!(ground.break_it(agent, ground.created(&ground.known.keys.session(agent))));
     assert!(matches!(
         ground.right(agent, &value),
-        Err(Hindrance::Broken(_))
+        Err(TransactionRefusal::Broken(_))
     ));
-    assert!(matches!(ground.raise(agent), Err(Hindrance::Broken(_))));
+    assert!(matches!(
+        ground.raise(agent),
+        Err(TransactionRefusal::Broken(_))
+    ));
     let _ = session;
 }
 
@@ -297,11 +304,11 @@ fn nobody_begins_anything_in_a_new_fleet_or_in_another() {
     let Some(ground) = Ground::new() else { return };
     let (lease, session) = ground.session();
     ground.etcd.ctl(&["put", "/beads/v1/new", ""]);
-    assert_eq!(ground.raise(lease), Err(Hindrance::New));
-    assert_eq!(ground.right(lease, &session), Err(Hindrance::New));
+    assert_eq!(ground.raise(lease), Err(TransactionRefusal::New));
+    assert_eq!(ground.right(lease, &session), Err(TransactionRefusal::New));
     assert_eq!(
         ground.begin(Lease::random().unwrap(), &session),
-        Err(Hindrance::New)
+        Err(TransactionRefusal::New)
     );
     ground.etcd.ctl(&["del", "/beads/v1/new"]);
     ground.etcd.ctl(&[
@@ -309,17 +316,20 @@ fn nobody_begins_anything_in_a_new_fleet_or_in_another() {
         "/beads/v1/fleet",
         r#"{"nonce":"other","base":1,"min_version":"0.1.0"}"#,
     ]);
-    assert_eq!(ground.raise(lease), Err(Hindrance::FleetGone));
-    assert_eq!(ground.right(lease, &session), Err(Hindrance::FleetGone));
+    assert_eq!(ground.raise(lease), Err(TransactionRefusal::FleetGone));
+    assert_eq!(
+        ground.right(lease, &session),
+        Err(TransactionRefusal::FleetGone)
+    );
     assert_eq!(
         ground.begin(Lease::random().unwrap(), &session),
-        Err(Hindrance::FleetGone)
+        Err(TransactionRefusal::FleetGone)
     );
     ground.etcd.ctl(&["del", "/beads/v1/fleet"]);
-    assert_eq!(ground.raise(lease), Err(Hindrance::FleetGone));
+    assert_eq!(ground.raise(lease), Err(TransactionRefusal::FleetGone));
     assert_eq!(
         connect::fleet(&ground.client).unwrap_err().kind(),
-        Kind::NoFleet
+        ErrorKind::NoFleet
     );
 }
 
@@ -349,13 +359,13 @@ fn hostile_values_are_claims_and_never_none() {
         ground
             .etcd
             .ctl(&["put", "/beads/v1/claims/acme:tracker", value]);
-        let Err(Hindrance::Held(claim)) = ground.raise(lease) else {
+        let Err(TransactionRefusal::Held(claim)) = ground.raise(lease) else {
             panic!("not held")
         };
         assert!(claim.value.holder.contains("cannot be read"), "{claim:?}");
         assert!(matches!(
             ground.right(lease, &session),
-            Err(Hindrance::Held(_))
+            Err(TransactionRefusal::Held(_))
         ));
     }
     ground.etcd.ctl(&["del", "/beads/v1/claims/acme:tracker"]);
@@ -387,7 +397,7 @@ fn hostile_values_are_claims_and_never_none() {
         r#"{"nonce":"a","base":1,"min_version":"99.0.0"}"#,
     ]);
     let error = connect::fleet(&ground.client).unwrap_err();
-    assert_eq!(error.kind(), Kind::TooOld);
+    assert_eq!(error.kind(), ErrorKind::TooOld);
     assert!(error.to_string().contains("99.0.0"), "{error}");
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use beadlock_base::escape::{escaped, is_harmless};
 use beadlock_core::decision::LoggedDoubt;
 
-use super::{NextCommand, answer::AnswerContext};
+use super::{SuggestedCommand, answer::AnswerContext};
 use crate::here::LockHere;
 use crate::parse::line::LogWriter;
 use crate::timeline::agents::AgentRun;
@@ -18,9 +18,9 @@ use beadlock_explain::explained::{in_container, see_on};
 
 impl AnswerContext<'_> {
     /// A command about the database. Its place in the template stays empty where the database is unknown.
-    fn on_target(&self, template: &'static str, why: &'static str) -> NextCommand {
+    fn on_target(&self, template: &'static str, why: &'static str) -> SuggestedCommand {
         let target = self.target().unwrap_or(Part::Words(Vec::new()));
-        NextCommand {
+        SuggestedCommand {
             command: to_type(template, &[target]),
             why: why.into(),
         }
@@ -39,14 +39,14 @@ impl AnswerContext<'_> {
         self.report.log.writer == Some(LogWriter::Original)
     }
 
-    pub fn for_busy(&self) -> Vec<NextCommand> {
+    pub fn for_busy(&self) -> Vec<SuggestedCommand> {
         vec![self.on_target("beadlock status {}", "names who has the gate")]
     }
 
-    pub fn for_failing(&self) -> Vec<NextCommand> {
+    pub fn for_failing(&self) -> Vec<SuggestedCommand> {
         let tail = |file| to_type("tail -n 50 {}", &[Part::Path(file)]);
         let path = self.report.path.as_deref();
-        path.map(|file| NextCommand {
+        path.map(|file| SuggestedCommand {
             command: tail(file),
             why: "what the cycles' command says".into(),
         })
@@ -55,13 +55,13 @@ impl AnswerContext<'_> {
     }
 
     /// The command that the agent says to type. A command that would not be shown as it is cannot be pasted.
-    pub fn for_reported(&self, reported: &ReportedState) -> Vec<NextCommand> {
+    pub fn for_reported(&self, reported: &ReportedState) -> Vec<SuggestedCommand> {
         let command = reported
             .next
             .clone()
             .filter(|next| next.chars().all(is_harmless));
         command
-            .map(|command| NextCommand {
+            .map(|command| SuggestedCommand {
                 command,
                 why: "what the daemon says to type".into(),
             })
@@ -70,25 +70,25 @@ impl AnswerContext<'_> {
     }
 
     /// Starts the daemon that writes this log.
-    pub fn start(&self, why: &'static str) -> NextCommand {
+    pub fn start(&self, why: &'static str) -> SuggestedCommand {
         let command = match self.target() {
             _ if self.is_of_original() => "bd daemon --start".to_owned(),
             None => "beadlock-agent".to_owned(),
             Some(target) => to_type("beadlock-agent --db {}", &[target]),
         };
         let why = why.into();
-        NextCommand { command, why }
+        SuggestedCommand { command, why }
     }
 
     /// Continues a daemon that was stopped by a signal.
-    pub fn go_on(&self, pid: i64) -> NextCommand {
-        NextCommand {
+    pub fn go_on(&self, pid: i64) -> SuggestedCommand {
+        SuggestedCommand {
             command: to_type("kill -CONT {}", &[Part::Pid(pid)]),
             why: "it goes on".into(),
         }
     }
 
-    pub fn for_silence(&self) -> Vec<NextCommand> {
+    pub fn for_silence(&self) -> Vec<SuggestedCommand> {
         // A daemon that is known to be elsewhere has another process's number here.
         let run = self.agent;
         let pid = run.and_then(|run| run.id.pid);
@@ -106,7 +106,7 @@ impl AnswerContext<'_> {
     }
 
     /// One daemon is enough: bd's own is stopped, else the one that came last.
-    pub fn for_both(&self, daemons: &[&AgentRun]) -> Option<NextCommand> {
+    pub fn for_both(&self, daemons: &[&AgentRun]) -> Option<SuggestedCommand> {
         let why = "so that one daemon syncs";
         // The number of one that is elsewhere is another process's here.
         if daemons.iter().all(|run| run.id.pid.is_none())
@@ -115,7 +115,7 @@ impl AnswerContext<'_> {
             return None;
         }
         match daemons.iter().map(|run| run.id.pid).next_back().flatten() {
-            Some(pid) if daemons.iter().all(|run| run.id.pid.is_some()) => Some(NextCommand {
+            Some(pid) if daemons.iter().all(|run| run.id.pid.is_some()) => Some(SuggestedCommand {
                 command: to_type("kill {}", &[Part::Pid(pid)]),
                 why: why.into(),
             }),
@@ -132,7 +132,7 @@ impl AnswerContext<'_> {
         (lock.holder.as_deref() == Some(name)).then_some(lock)
     }
 
-    pub fn for_held(&self, streak: &SkipStreak) -> Vec<NextCommand> {
+    pub fn for_held(&self, streak: &SkipStreak) -> Vec<SuggestedCommand> {
         let status = self.on_target(
             "beadlock status {}",
             "whether the lock is still there, and its holder alive",
@@ -153,7 +153,7 @@ impl AnswerContext<'_> {
         if let Some(LockHere { next: there, .. }) = self.lock_of(streak) {
             let (command, why) = there.clone();
             let why = why.into();
-            next.push(NextCommand { command, why });
+            next.push(SuggestedCommand { command, why });
         }
         match process {
             Some((pid, _)) if is_here && is_alive => {
@@ -161,7 +161,7 @@ impl AnswerContext<'_> {
                     next.push(self.on_target("beadlock wait {}", "returns when it is free"));
                     next.push(show_process(pid, "what it is doing"));
                 }
-                next.push(NextCommand {
+                next.push(SuggestedCommand {
                     command: to_type("kill {}", &[Part::Pid(pid)]),
                     why: "ends it, and the lock goes with it".into(),
                 });
@@ -175,11 +175,11 @@ impl AnswerContext<'_> {
     }
 
     /// Where the holder can be looked at; nowhere by its number, where that is another process here.
-    fn for_process(&self, pid: i64, host: &str, reason: Option<&str>) -> Option<NextCommand> {
+    fn for_process(&self, pid: i64, host: &str, reason: Option<&str>) -> Option<SuggestedCommand> {
         if reason == Some("other_pid_namespace") {
             let command = in_container(host, pid);
             let why = "on the daemon's machine, with the name of its container".into();
-            return Some(NextCommand { command, why });
+            return Some(SuggestedCommand { command, why });
         }
         let daemons = self
             .agent
@@ -188,14 +188,14 @@ impl AnswerContext<'_> {
         let why = "whether it lives: nobody else can tell".into();
         Some(match is_same(daemons, host) {
             true => show_process(pid, "what it is doing"),
-            false => NextCommand {
+            false => SuggestedCommand {
                 command: see_on(host, pid),
                 why,
             },
         })
     }
 
-    pub fn for_unreadable(&self, doubt: LoggedDoubt) -> Vec<NextCommand> {
+    pub fn for_unreadable(&self, doubt: LoggedDoubt) -> Vec<SuggestedCommand> {
         let look = || self.on_target("beadlock status {}", "what is wrong with it");
         match doubt {
             LoggedDoubt::NotRemoved => vec![self.on_target(
@@ -218,15 +218,15 @@ fn is_same(host: Option<&str>, other: &str) -> bool {
     host.is_some_and(|host| host.eq_ignore_ascii_case(other))
 }
 
-fn bd(command: &str, why: &'static str) -> NextCommand {
-    NextCommand {
+fn bd(command: &str, why: &'static str) -> SuggestedCommand {
+    SuggestedCommand {
         command: command.to_owned(),
         why: why.into(),
     }
 }
 
-fn show_process(pid: i64, why: &'static str) -> NextCommand {
-    NextCommand {
+fn show_process(pid: i64, why: &'static str) -> SuggestedCommand {
+    SuggestedCommand {
         command: to_type("ps -fp {}", &[Part::Pid(pid)]),
         why: why.into(),
     }

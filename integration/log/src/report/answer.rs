@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::advice::explained;
-use super::{LogAnswer, LogReport, NextCommand, STATES, Statement};
+use super::{LogAnswer, LogReport, STATES, Statement, SuggestedCommand};
 use crate::here::LockHere;
 use crate::parse::event::skipped;
 use crate::parse::reason::summary;
@@ -113,7 +113,7 @@ fn of_the_future(last: LogTime, now: LogTime) -> LogAnswer {
         format!("The last line is of {last} UTC, {ahead} in the future"),
         Some("a clock or $TZ is wrong, and so the log does not say whether anything syncs"),
     );
-    let date = NextCommand {
+    let date = SuggestedCommand {
         command: "date -u".to_owned(),
         why: "what this machine's clock says".into(),
     };

@@ -101,14 +101,14 @@ pub struct LogAnswer {
     pub because: String,
     pub(crate) more: Vec<String>,
     /// The commands to type; there may be none.
-    pub next: Vec<NextCommand>,
+    pub next: Vec<SuggestedCommand>,
     /// The time without a line, where that is too long.
     pub silent: Option<Duration>,
 }
 
 /// A command to type, and its purpose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NextCommand {
+pub struct SuggestedCommand {
     pub command: String,
     pub why: Cow<'static, str>,
 }

@@ -16,8 +16,8 @@ use crate::timeline::{
     streak::{PastStreak, SkipCause, StreakEnds},
 };
 use beadlock_base::words::counted;
+use beadlock_console::table::Alignment::{Left, Right};
 use beadlock_console::table::Column;
-use beadlock_console::table::Side::{Left, Right};
 
 /// Most holders that are shown; the JSON report has them all.
 const ROWS: usize = 12;

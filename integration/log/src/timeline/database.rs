@@ -5,7 +5,7 @@ use std::time::Duration;
 use beadlock_core::log_line::Event as Line;
 
 use super::rhythm::{CycleRhythm, GapKind};
-use super::spans::{CycleEnd, LogSpans, MarkKind};
+use super::spans::{CycleResult, LogSpans, MarkKind};
 use super::state::{CycleCounts, ReportedState, SyncState};
 use super::streak::{PastStreak, SkipCause, SkipStreak, StreakEnd, SyncOutage, SyncOutages};
 use super::{holders::HolderRows, repeats::RepeatedMessages};
@@ -119,17 +119,21 @@ impl DatabaseTimeline {
             DaemonEvent::Complete => self.complete(at),
             DaemonEvent::Incomplete(why) => {
                 self.counts.incomplete += 1;
-                let began = self.cycle_ends(at, CycleEnd::Incomplete, why);
+                let began = self.cycle_ends(at, CycleResult::Incomplete, why);
                 self.outage(began);
                 self.set(SyncState::Incomplete((*why).to_owned()));
             }
             DaemonEvent::Failed(why) => {
                 self.counts.failed += 1;
-                self.failed(why, at, CycleEnd::Failed);
+                self.failed(why, at, CycleResult::Failed);
             }
             DaemonEvent::TimedOut(after) => {
                 self.counts.timed_out += 1;
-                self.failed(&format!("timed out after {after}"), at, CycleEnd::TimedOut);
+                self.failed(
+                    &format!("timed out after {after}"),
+                    at,
+                    CycleResult::TimedOut,
+                );
             }
             DaemonEvent::Trouble(why) => {
                 if let Some(cycle) = &mut self.cycle {
@@ -234,15 +238,15 @@ impl DatabaseTimeline {
         let Some(cycle) = &mut self.cycle else { return };
         if let Some(why) = cycle.trouble.take() {
             self.counts.failed += 1;
-            self.failed(&why, at, CycleEnd::Failed);
+            self.failed(&why, at, CycleResult::Failed);
         } else {
             self.counts.unfinished += 1;
-            self.cycle_ends(at, CycleEnd::Unfinished, "");
+            self.cycle_ends(at, CycleResult::Unfinished, "");
         }
     }
 
     /// The open cycle ends, and with it the streak of skips before it. Returns when the cycle began.
-    fn cycle_ends(&mut self, at: LogTime, end: CycleEnd, why: &str) -> LogTime {
+    fn cycle_ends(&mut self, at: LogTime, end: CycleResult, why: &str) -> LogTime {
         let began = self.cycle.take().map_or(at, |cycle| cycle.at);
         self.spans.cycle(began, at, end, why);
         self.end_streak(began, StreakEnd::Released);
@@ -251,7 +255,7 @@ impl DatabaseTimeline {
     }
 
     fn complete(&mut self, at: LogTime) {
-        self.cycle_ends(at, CycleEnd::Complete, "");
+        self.cycle_ends(at, CycleResult::Complete, "");
         self.counts.complete += 1;
         self.last_complete = Some(at);
         self.outages.end(at);
@@ -293,7 +297,7 @@ impl DatabaseTimeline {
         self.state = state;
     }
 
-    fn failed(&mut self, why: &str, at: LogTime, end: CycleEnd) {
+    fn failed(&mut self, why: &str, at: LogTime, end: CycleResult) {
         let kind = failure_kind(why);
         self.failures.add(kind, at);
         let began = self.cycle_ends(at, end, why);

@@ -19,7 +19,7 @@ const STEPS: usize = 8;
 
 /// How a cycle ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CycleEnd {
+pub enum CycleResult {
     Complete,
     Incomplete,
     Failed,
@@ -33,7 +33,7 @@ pub enum CycleEnd {
 pub struct CycleRun {
     pub from: LogTime,
     pub to: LogTime,
-    pub end: CycleEnd,
+    pub end: CycleResult,
     pub count: u64,
     /// More words of the log: the work that was done, or why it failed. Of several cycles the last words.
     pub words: String,
@@ -107,7 +107,7 @@ impl LogSpans {
     }
 
     /// Adds a cycle that has ended; `why` is empty where all is well.
-    pub fn cycle(&mut self, from: LogTime, to: LogTime, end: CycleEnd, why: &str) {
+    pub fn cycle(&mut self, from: LogTime, to: LogTime, end: CycleResult, why: &str) {
         let mut words = std::mem::take(&mut self.steps);
         words.extend(Some(why.to_owned()).filter(|why| !why.is_empty()));
         self.cycles.push(CycleRun {
@@ -230,9 +230,9 @@ mod tests {
         let count = i64::try_from(RUNS).unwrap() * 3;
         for number in 0..count {
             let end = if number % 1000 == 999 {
-                CycleEnd::Failed
+                CycleResult::Failed
             } else {
-                CycleEnd::Complete
+                CycleResult::Complete
             };
             spans.cycle(at(number * 10), at(number * 10 + 1), end, "");
         }
@@ -245,7 +245,7 @@ mod tests {
             spans
                 .cycles
                 .iter()
-                .filter(|run| run.end == CycleEnd::Failed)
+                .filter(|run| run.end == CycleResult::Failed)
                 .map(|run| run.count)
                 .sum::<u64>(),
             300
@@ -257,7 +257,7 @@ mod tests {
                 .all(|pair| pair[0].to <= pair[1].from),
             "they stay in order"
         );
-        let ends = [CycleEnd::Complete, CycleEnd::Failed];
+        let ends = [CycleResult::Complete, CycleResult::Failed];
         let run = |number: usize| CycleRun {
             from: LogTime(0),
             to: LogTime(1),

@@ -12,17 +12,17 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use beadlock_claim::error::{Code, Exit};
-use beadlock_console::Common;
+use beadlock_console::Console;
 use beadlock_console::answers::{conclude, ended, print_answer};
-use beadlock_console::end::End;
+use beadlock_console::end::ProgramEnd;
 
 use self::client::NoAnswer;
-use self::report::AgentStatus;
+use self::report::AgentAnswer;
 
 /// Asks the agent that listens at this address, and prints what it says: a table, or the envelope with its own JSON.
 ///
-/// With `has_exit_code` the code says how the databases fare (`AgentStatus::exit`); no answer is 5.
-pub fn run(address: &Address, has_exit_code: bool, common: &Common) -> End {
+/// With `has_exit_code` the code says how the databases fare (`AgentAnswer::exit`); no answer is 5.
+pub fn run(address: &Address, has_exit_code: bool, common: &Console) -> ProgramEnd {
     match look(address, client::PATIENCE) {
         Ok((status, said)) => {
             let exit = if has_exit_code {
@@ -41,7 +41,7 @@ pub fn run(address: &Address, has_exit_code: bool, common: &Common) -> End {
             } else {
                 Exit::Failed
             };
-            conclude(common, Err((End::Code(exit.code()), error.into())))
+            conclude(common, Err((ProgramEnd::Code(exit.code()), error.into())))
         }
     }
 }
@@ -54,7 +54,7 @@ pub fn run(address: &Address, has_exit_code: bool, common: &Common) -> End {
 pub(crate) fn look(
     address: &Address,
     patience: Duration,
-) -> Result<(AgentStatus, Value), NoAnswer> {
+) -> Result<(AgentAnswer, Value), NoAnswer> {
     let body = client::get(address, "/status", patience)?;
     let no_agent = |why: serde_json::Error| {
         let message = format!(
@@ -63,6 +63,6 @@ pub(crate) fn look(
         NoAnswer::new(Code::Io, message)
     };
     let said: Value = serde_json::from_slice(&body).map_err(no_agent)?;
-    let status = AgentStatus::deserialize(&said).map_err(no_agent)?;
+    let status = AgentAnswer::deserialize(&said).map_err(no_agent)?;
     Ok((status, said))
 }

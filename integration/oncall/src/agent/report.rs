@@ -10,12 +10,12 @@ use serde::Deserialize;
 
 use beadlock_base::words::counted;
 use beadlock_claim::error::Exit;
-use beadlock_console::table::{Side, Table, common_directory, fitted, terminal_width};
+use beadlock_console::table::{Alignment, Table, common_directory, fitted, terminal_width};
 use beadlock_console::talk::Talk;
 
 /// The `/status` answer of an agent: the fields that the report needs.
 #[derive(Debug, Deserialize)]
-pub struct AgentStatus {
+pub struct AgentAnswer {
     pub version: String,
     pub pid: u32,
     #[serde(default)]
@@ -81,7 +81,7 @@ pub struct LockSummary {
 /// The states in which a database needs a line of its own.
 pub const TROUBLE: [&str; 5] = ["not_serving", "failed", "skipped", "local_only", "behind"];
 
-impl AgentStatus {
+impl AgentAnswer {
     /// How the databases fare, for a probe: 1 for one whose work does not arrive, and for a state of a newer agent; else
     /// 4 for one that is skipped.
     pub fn exit(&self) -> Exit {
@@ -154,7 +154,7 @@ fn table(listed: &[&DatabaseStatus], room: Option<usize>) -> String {
         .map(|database| escaped_path(Path::new(&database.dir)).to_string())
         .collect();
     let common = room.and_then(|_| common_directory(dirs.iter().map(String::as_str)));
-    let (left, right) = (Side::Left, Side::Right);
+    let (left, right) = (Alignment::Left, Alignment::Right);
     let mut table = Table::new([
         ("state", left, 0),
         ("for", right, 0),
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn status() -> AgentStatus {
+    fn status() -> AgentAnswer {
         let row = |dir: &str, state: &str, why: Option<&str>| {
             json!({"dir": dir, "state": state, "age_ms": 2_700_000, "why": why, "next": null, "last": null,
                 "streak": null, "lock": null, "next_due_ms": 81})

@@ -11,11 +11,11 @@ use beadlock_core::facts;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::ending::EndFlag;
-use super::report::{AgentStatus, TROUBLE};
+use super::report::{AgentAnswer, TROUBLE};
 use beadlock_base::words::counted;
 use beadlock_claim::error::Exit;
-use beadlock_console::Common;
-use beadlock_console::end::End;
+use beadlock_console::Console;
+use beadlock_console::end::ProgramEnd;
 
 /// The last answer of the watched agent, which the next answer is compared with.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct WatchedAgent {
 }
 
 /// Asks the agent at this address every so often, and prints what has changed, until a signal or a closed stdout.
-pub fn run(address: &Address, every: Duration, common: &Common) -> End {
+pub fn run(address: &Address, every: Duration, common: &Console) -> ProgramEnd {
     let ended = EndFlag::new();
     let mut watched = WatchedAgent::default();
     loop {
@@ -41,12 +41,12 @@ pub fn run(address: &Address, every: Duration, common: &Common) -> End {
                 common
                     .talk
                     .error(&beadlock_console::answers::not_written(&error).to_string());
-                return End::Code(Exit::Failed.code());
+                return ProgramEnd::Code(Exit::Failed.code());
             }
-            return End::Code(Exit::Done.code());
+            return ProgramEnd::Code(Exit::Done.code());
         }
         if has_no_reader() {
-            return End::Code(Exit::Done.code());
+            return ProgramEnd::Code(Exit::Done.code());
         }
         let is_told = match &ended {
             Ok(flag) => flag.wait(every),
@@ -56,7 +56,7 @@ pub fn run(address: &Address, every: Duration, common: &Common) -> End {
             }
         };
         if is_told {
-            return End::Code(Exit::Done.code());
+            return ProgramEnd::Code(Exit::Done.code());
         }
     }
 }
@@ -86,7 +86,7 @@ fn print(lines: &[String]) -> io::Result<()> {
 }
 
 impl WatchedAgent {
-    fn heard(&mut self, status: &AgentStatus) -> Vec<String> {
+    fn heard(&mut self, status: &AgentAnswer) -> Vec<String> {
         let mut lines = Vec::new();
         let is_first = self.pid.is_none();
         if self.is_gone || self.pid != Some(status.pid) {
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn status(pid: u32, databases: &[(&str, &str, Option<&str>)]) -> AgentStatus {
+    fn status(pid: u32, databases: &[(&str, &str, Option<&str>)]) -> AgentAnswer {
         let row = |(dir, state, why): &(&str, &str, Option<&str>)| json!({"dir": dir, "state": state, "age_ms": 1, "why": why});
         let rows: Vec<_> = databases.iter().map(row).collect();
         serde_json::from_value(

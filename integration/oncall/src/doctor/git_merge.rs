@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use beadlock_base::escape::{escaped, escaped_path};
-use beadlock_base::git::{Asked, ask};
+use beadlock_base::git::{GitReply, ask};
 use beadlock_base::shell::{Part, to_type};
 
 use super::bench::TrialSite;
@@ -276,13 +276,13 @@ fn answer<'a>(
     words: impl IntoIterator<Item = &'a str>,
 ) -> Result<Option<String>, TrialFailure> {
     match ask(dir, words) {
-        Asked::NoGit => Ok(None),
+        GitReply::NoGit => Ok(None),
         // 1: no such setting.
-        Asked::Answered(answer) if matches!(answer.status.code(), Some(0 | 1)) => {
+        GitReply::Answered(answer) if matches!(answer.status.code(), Some(0 | 1)) => {
             Ok(Some(String::from_utf8_lossy(&answer.stdout).into_owned()))
         }
-        Asked::Answered(answer) => Err(TrialFailure::untried(answer.error())),
-        Asked::Unanswered(why) => Err(TrialFailure::untried(why)),
+        GitReply::Answered(answer) => Err(TrialFailure::untried(answer.error())),
+        GitReply::Unanswered(why) => Err(TrialFailure::untried(why)),
     }
 }
 

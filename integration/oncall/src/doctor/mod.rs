@@ -38,8 +38,8 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Error, Exit};
 use beadlock_claim::words::{Part, to_type};
 use beadlock_console::answers::{conclude, ended, print_answer};
-use beadlock_console::end::End;
-use beadlock_console::{Common, talk::Talk};
+use beadlock_console::end::ProgramEnd;
+use beadlock_console::{Console, talk::Talk};
 use beadlock_supervise::signals::Signals;
 
 use bench::{ExaminedDirectory, TrialSite};
@@ -62,7 +62,12 @@ pub struct Doctor {
 }
 
 /// Examines, and prints what was found.
-pub fn run(typed: &Doctor, helpers: Helpers, environment: &Environment, common: &Common) -> End {
+pub fn run(
+    typed: &Doctor,
+    helpers: Helpers,
+    environment: &Environment,
+    common: &Console,
+) -> ProgramEnd {
     let examined =
         ExaminedDirectory::resolve(typed.dir.as_deref(), environment).and_then(|directory| {
             let signals = Signals::block().map_err(Error::of_signals)?;
@@ -70,15 +75,15 @@ pub fn run(typed: &Doctor, helpers: Helpers, environment: &Environment, common: 
         });
     let (directory, mut signals) = match examined {
         Ok(examined) => examined,
-        Err(error) => return conclude(common, Err((End::Code(error.exit().code()), error))),
+        Err(error) => return conclude(common, Err((ProgramEnd::Code(error.exit().code()), error))),
     };
     let cwd = environment.of_database().cwd;
     let search_path = environment.get("PATH").unwrap_or_default();
     let site = TrialSite::prepare(helpers, &directory, &cwd, search_path);
     let results = match make_all(site, &mut signals, &common.talk) {
         Ok(results) => results,
-        Err(Signal::SIGINT) => return End::Interrupted,
-        Err(signal) => return End::Code(Exit::Signal(signal as i32).code()),
+        Err(Signal::SIGINT) => return ProgramEnd::Interrupted,
+        Err(signal) => return ProgramEnd::Code(Exit::Signal(signal as i32).code()),
     };
     let report = DoctorReport {
         guarantees: guarantees(&results, directory.kind),

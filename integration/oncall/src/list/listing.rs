@@ -47,7 +47,7 @@ pub fn may_be_lock_at_path(name: &OsStr) -> bool {
 pub(crate) fn in_database(
     dir: &Path,
     typed: &Path,
-    around: &database::Environment,
+    around: &database::DatabaseVariables,
 ) -> Result<Target, Error> {
     match Database::named(typed, around) {
         Ok(database) if database.dir == dir => Ok(beads::target(database)),
@@ -63,12 +63,12 @@ pub(crate) fn in_database(
 }
 
 /// The lock of the directory `typed`.
-pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Target, Error> {
+pub fn in_directory(typed: &Path, around: &database::DatabaseVariables) -> Result<Target, Error> {
     Ok(memory::target(typed, &around.cwd)?)
 }
 
 /// The lock that was meant by `found`: where it is a plain directory, and a lock of the directory lies there, that one.
-pub(crate) fn meant(found: Target, around: &database::Environment) -> Target {
+pub(crate) fn meant(found: Target, around: &database::DatabaseVariables) -> Target {
     let lies_there = |own: &Target| own.is_its_lock(&look(&own.place, &Options::default()));
     let own = found
         .rules()
@@ -80,7 +80,11 @@ pub(crate) fn meant(found: Target, around: &database::Environment) -> Target {
 
 /// The lock at a path that the search has come upon, by the path of its file or of its side file; `typed` is how its
 /// directory is typed.
-pub fn at_path(path: &Path, typed: &Path, around: &database::Environment) -> Result<Target, Error> {
+pub fn at_path(
+    path: &Path,
+    typed: &Path,
+    around: &database::DatabaseVariables,
+) -> Result<Target, Error> {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let name = OsStr::from_bytes(name.strip_suffix(b".aside").unwrap_or(name));
     Ok(lock::target(

@@ -34,13 +34,13 @@ use beadlock_claim::protocol::{self, answers_for_intent};
 use beadlock_claim::report::{Report, STATUS};
 use beadlock_claim::target::Target;
 use beadlock_claim::words::{Part, to_type};
-use beadlock_console::Common;
+use beadlock_console::Console;
 use beadlock_console::answers::{Answers, not_written};
 use beadlock_console::talk::Talk;
-use beadlock_explain::explained::Machine;
+use beadlock_explain::explained::HostProcesses;
 use beadlock_explain::explanation::Explanation;
 use beadlock_explain::lines;
-use beadlock_explain::seen::Seen;
+use beadlock_explain::seen::SeenTarget;
 use table::Row;
 use walk::Walk;
 
@@ -59,7 +59,7 @@ pub struct List {
 }
 
 /// Looks below every root; one that cannot be answered does not stop the others.
-pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers {
+pub fn run(typed: &List, environment: &Environment, common: &Console) -> Answers {
     let mut answers = Answers {
         exits: vec![Exit::Done],
         ..Answers::default()
@@ -110,11 +110,11 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     let seen = targets
         .into_iter()
         .zip(looks)
-        .map(|(target, look)| Seen { target, look });
+        .map(|(target, look)| SeenTarget { target, look });
     // One that has vanished since does not count as a lock any more.
-    let mut seen: Vec<Seen> = seen.filter(is_there).collect();
+    let mut seen: Vec<SeenTarget> = seen.filter(is_there).collect();
     seen.extend(at_paths(&walk, &roots, &around, &common.talk));
-    let machine = Machine::default();
+    let machine = HostProcesses::default();
     if common.json {
         answers.data = seen
             .iter()
@@ -122,8 +122,8 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
             .collect();
     }
     let talk = &common.talk;
-    let below = |seen: &Seen| lines::below(&explained(seen, &machine), None);
-    let row = |seen: &Seen| Row::of(seen, talk, || below(seen));
+    let below = |seen: &SeenTarget| lines::below(&explained(seen, &machine), None);
+    let row = |seen: &SeenTarget| Row::of(seen, talk, || below(seen));
     let rows: Vec<Row> = seen.iter().map(row).collect();
     if !common.json {
         // Now, and not with the answers: the count comes after it.
@@ -141,7 +141,7 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     answers
 }
 
-fn explained(seen: &Seen, machine: &Machine) -> Report {
+fn explained(seen: &SeenTarget, machine: &HostProcesses) -> Report {
     seen.report(Explanation::on(
         machine,
         &seen.look,
@@ -151,12 +151,17 @@ fn explained(seen: &Seen, machine: &Machine) -> Report {
 }
 
 /// Whether a lock or its side file lies there: many other files have the name of a lock.
-fn is_there(Seen { target, look }: &Seen) -> bool {
+fn is_there(SeenTarget { target, look }: &SeenTarget) -> bool {
     target.is_its_lock(look) || look.side_file
 }
 
 /// The locks at paths, each once: many a file has such a name, and only a record makes it a lock.
-fn at_paths(walk: &Walk, roots: &[Root], around: &database::Environment, talk: &Talk) -> Vec<Seen> {
+fn at_paths(
+    walk: &Walk,
+    roots: &[Root],
+    around: &database::DatabaseVariables,
+    talk: &Talk,
+) -> Vec<SeenTarget> {
     let mut targets = BTreeMap::new();
     for (path, root) in walk.lock_files() {
         let (Some(dir), Some(root)) = (path.parent(), roots.get(root)) else {
@@ -175,7 +180,7 @@ fn at_paths(walk: &Walk, roots: &[Root], around: &database::Environment, talk: &
     let seen = targets
         .into_iter()
         .zip(looks)
-        .map(|(target, look)| Seen { target, look });
+        .map(|(target, look)| SeenTarget { target, look });
     seen.filter(|seen| listing::is_lock_at_path(&seen.look))
         .collect()
 }
@@ -277,7 +282,12 @@ fn closed_below(
 }
 
 /// The locks of the databases that were found, each directory once, by path.
-fn targets(walk: &Walk, roots: &[Root], environment: &Environment, common: &Common) -> Vec<Target> {
+fn targets(
+    walk: &Walk,
+    roots: &[Root],
+    environment: &Environment,
+    common: &Console,
+) -> Vec<Target> {
     let mut around = environment.of_database();
     // Whatever is found is compared with it.
     around.beads_dir = around.beads_dir.filter(|dir| {
@@ -314,8 +324,8 @@ fn targets(walk: &Walk, roots: &[Root], environment: &Environment, common: &Comm
 fn with_age(
     walk: &Walk,
     roots: &[Root],
-    around: &database::Environment,
-    common: &Common,
+    around: &database::DatabaseVariables,
+    common: &Console,
 ) -> Vec<Target> {
     let mut known = HashSet::new();
     let mut targets = Vec::new();

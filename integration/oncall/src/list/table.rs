@@ -5,9 +5,9 @@ use beadlock_core::Verdict;
 
 use beadlock_base::words::counted;
 use beadlock_claim::words::{self, shown_age};
-use beadlock_console::table::{Side, Table, common_directory, terminal_width};
+use beadlock_console::table::{Alignment, Table, common_directory, terminal_width};
 use beadlock_console::talk::Talk;
-use beadlock_explain::seen::Seen;
+use beadlock_explain::seen::SeenTarget;
 
 /// The row of one lock in the list.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Row {
 
 impl Row {
     /// The row of the lock `seen`; `below` makes the lines that `-v` adds after it.
-    pub fn of(seen: &Seen, talk: &Talk, below: impl FnOnce() -> String) -> Self {
+    pub fn of(seen: &SeenTarget, talk: &Talk, below: impl FnOnce() -> String) -> Self {
         let below = if talk.is_verbose() {
             below()
         } else {
@@ -42,7 +42,7 @@ impl Row {
 pub fn of(rows: &[Row]) -> String {
     let room = terminal_width();
     let common = room.and_then(|_| common_directory(rows.iter().map(|row| row.cells[0].as_str())));
-    let left = Side::Left;
+    let left = Alignment::Left;
     let mut table = Table::headless([
         ("", left, 0),
         ("", left, 0),
@@ -63,7 +63,7 @@ pub fn of(rows: &[Row]) -> String {
         + &table.text(room)
 }
 
-fn cells(seen: &Seen) -> [String; 5] {
+fn cells(seen: &SeenTarget) -> [String; 5] {
     let record = seen.look.record.as_ref();
     let since = record.and_then(|record| record.started_at());
     let age = match (since, words::known_age(&seen.look)) {

@@ -23,7 +23,7 @@ use beadlock_claim::{protocol::rules::ProtocolKind, target::Target};
 use beadlock_console::answers::{Answers, each, not_written};
 use beadlock_console::table::{fitted, terminal_width};
 use beadlock_console::talk::Talk;
-use beadlock_explain::{explanation::Explanation, observed::Observed, seen::Seen};
+use beadlock_explain::{explanation::Explanation, observed::Observed, seen::SeenTarget};
 
 mod sync;
 
@@ -130,7 +130,7 @@ fn seen(
     if let Err(error) = target.refuse_tracked() {
         talk.warn(&error.to_string());
     }
-    let seen = Seen {
+    let seen = SeenTarget {
         look: look(&target.place, &options),
         target,
     };
@@ -146,9 +146,9 @@ fn seen(
         ..report
     };
     let text = if talk.is_verbose() {
-        Seen::text
+        SeenTarget::text
     } else {
-        Seen::brief
+        SeenTarget::brief
     };
     let text = text(&seen, &report, line, talk) + &line_of_fleet.unwrap_or_default();
     Ok((report.json(STATUS), text))

@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::row::{LocalLook, TopRow, TopSort};
 use super::source::TopUpdate;
-use crate::agent::report::{AgentStatus, TROUBLE};
+use crate::agent::report::{AgentAnswer, TROUBLE};
 use beadlock_log::parse::time::LogTime;
 use beadlock_log::tail::{HistoryCell, HistoryStrip};
 
@@ -54,7 +54,7 @@ pub struct TopAgent {
     /// The address that the agent is asked at, escaped.
     pub name: String,
     /// The last answer, and when it came, in seconds since the view began.
-    pub heard: Option<(AgentStatus, u64)>,
+    pub heard: Option<(AgentAnswer, u64)>,
     /// Since when the agent does not answer, in seconds since the view began, and why.
     pub gone: Option<(u64, String)>,
 }
@@ -147,7 +147,7 @@ impl TopApp {
 
     /// The directories that agents of this machine serve, and whether they are in trouble: then the lock is looked at.
     pub fn directories(&self) -> Vec<(PathBuf, bool)> {
-        let here = |status: &AgentStatus| self.host.is_some() && status.host == self.host;
+        let here = |status: &AgentAnswer| self.host.is_some() && status.host == self.host;
         let statuses = self
             .agents
             .iter()
@@ -334,7 +334,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    pub fn status(host: &str, states: &[&str]) -> AgentStatus {
+    pub fn status(host: &str, states: &[&str]) -> AgentAnswer {
         let row = |(number, state): (usize, &&str)| json!({"dir": format!("/r/{number}/.beads"), "state": state, "age_ms": 60_000, "next": format!("look {number}")});
         let databases: Vec<_> = states.iter().enumerate().map(row).collect();
         serde_json::from_value(

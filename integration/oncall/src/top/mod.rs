@@ -41,8 +41,8 @@ use crate::status::LookAtFleet;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Error, Exit};
 use beadlock_claim::target::not_found;
-use beadlock_console::end::End;
-use beadlock_console::{Common, answers::conclude};
+use beadlock_console::end::ProgramEnd;
+use beadlock_console::{Console, answers::conclude};
 use beadlock_log::parse::time::LogTime;
 use beadlock_log::tail::LogTail;
 
@@ -62,10 +62,15 @@ pub struct TopArgs {
 }
 
 /// Shows the view until a key or a signal ends it.
-pub fn run(typed: &TopArgs, fleet: LookAtFleet, environment: &Environment, common: &Common) -> End {
+pub fn run(
+    typed: &TopArgs,
+    fleet: LookAtFleet,
+    environment: &Environment,
+    common: &Console,
+) -> ProgramEnd {
     match shown(typed, fleet, environment, common) {
-        Ok(()) => End::Code(Exit::Done.code()),
-        Err(error) => conclude(common, Err((End::Code(error.exit().code()), error))),
+        Ok(()) => ProgramEnd::Code(Exit::Done.code()),
+        Err(error) => conclude(common, Err((ProgramEnd::Code(error.exit().code()), error))),
     }
 }
 
@@ -73,7 +78,7 @@ fn shown(
     typed: &TopArgs,
     fleet: LookAtFleet,
     environment: &Environment,
-    common: &Common,
+    common: &Console,
 ) -> Result<(), Error> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let other = "for a program or a log: beadlock status --agent ADDR --json, or --watch";

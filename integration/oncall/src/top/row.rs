@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agent::report::{AgentStatus, DatabaseStatus, TROUBLE};
+use crate::agent::report::{AgentAnswer, DatabaseStatus, TROUBLE};
 use beadlock_base::duration::shown;
 use beadlock_base::escape::escaped;
 use beadlock_claim::words::{Part, to_type, without_comment};
@@ -78,7 +78,7 @@ pub struct LogHistory {
 
 impl TopRow {
     /// The rows of an agent's answer.
-    pub fn of_agent(status: &AgentStatus, agent: usize, heard: u64) -> Vec<Self> {
+    pub fn of_agent(status: &AgentAnswer, agent: usize, heard: u64) -> Vec<Self> {
         status
             .databases
             .iter()

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::app::scale;
 use super::row::{LocalLook, LogHistory};
-use crate::agent::{self, report::AgentStatus};
+use crate::agent::{self, report::AgentAnswer};
 use crate::status::{self, LookAtFleet, StatusScope};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::protocol::LookOptions;
@@ -32,7 +32,7 @@ const NEW_LOGS: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub enum TopUpdate {
     /// The answer of the agent in this place, or why there is none.
-    Agent(usize, Result<AgentStatus, String>),
+    Agent(usize, Result<AgentAnswer, String>),
     /// The looks at the named targets and at the directories of agents, in their order.
     Looks(Vec<LocalLook>),
 }

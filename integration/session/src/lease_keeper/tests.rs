@@ -1,5 +1,5 @@
 use super::*;
-use beadlock_base::beside::{Kind, request_in, serve};
+use beadlock_base::beside::{HelperProgram, request_in, serve};
 use std::os::unix::ffi::OsStringExt;
 
 fn lease(given: &str, lease: KeptLease) -> LeaseKeeperRequest {
@@ -19,7 +19,7 @@ fn lease(given: &str, lease: KeptLease) -> LeaseKeeperRequest {
 }
 
 fn read_back(request: &LeaseKeeperRequest) -> Option<LeaseKeeperRequest> {
-    let helpers = serve(&[], const { &[Kind::of::<LeaseKeeperRequest>()] }).unwrap();
+    let helpers = serve(&[], const { &[HelperProgram::of::<LeaseKeeperRequest>()] }).unwrap();
     let words = helper_words(helpers, "beadlock: does it", request).unwrap();
     assert!(!words.concat().contains('\0'), "{words:?}");
     request_in(words[2].as_bytes())

@@ -10,7 +10,7 @@ use super::Claims;
 use crate::session_claim::SessionClaim;
 use beadlock_claim::error::Error;
 use beadlock_claim::{
-    keeping::Guard,
+    keeping::LossAlarm,
     nested::{HELD_IDS, joined_ids},
     report::Report,
     target::Target,
@@ -93,7 +93,7 @@ pub fn none_is_claimed(error: Error, target: &Target, count: usize, spent: Durat
     error.saying(message)
 }
 
-pub fn guards<'g>(claims: &'g Claims<'_>) -> Vec<(usize, Guard<'g>)> {
+pub fn guards<'g>(claims: &'g Claims<'_>) -> Vec<(usize, LossAlarm<'g>)> {
     let mut guards = Vec::new();
     for (index, claim) in claims.iter().enumerate() {
         let of_claim = [claim.guard(), claim.second_guard()].into_iter().flatten();

@@ -90,7 +90,7 @@ fn only_record_files_are_judged() {
 #[test]
 fn most_records_gone_is_held_and_fewer_are_not() {
     let fault = |place: &str, here: Option<&str>| {
-        Loss::between(Some(place.as_bytes()), here.map(str::as_bytes)).fault()
+        RecordLoss::between(Some(place.as_bytes()), here.map(str::as_bytes)).fault()
     };
     let of = |all: u32, left: u32| {
         let here = records(all - left + 1..=all, 2026);
@@ -115,7 +115,11 @@ fn most_records_gone_is_held_and_fewer_are_not() {
         let held = is_held.then_some(Fault::Gone(all as usize, all as usize, true));
         assert_eq!(fault(&records(1..=all, 2026), None), held, "{all}");
     }
-    assert_eq!(Loss::between(None, Some(b"")).fault(), None, "a new file");
+    assert_eq!(
+        RecordLoss::between(None, Some(b"")).fault(),
+        None,
+        "a new file"
+    );
     let changed = records(1..=12, 2027);
     assert_eq!(fault(&records(1..=12, 2026), Some(&changed)), None);
 }
@@ -123,7 +127,7 @@ fn most_records_gone_is_held_and_fewer_are_not() {
 #[test]
 fn ten_records_that_are_older_are_held() {
     let fault = |place: &str, here: &str| {
-        Loss::between(Some(place.as_bytes()), Some(here.as_bytes())).fault()
+        RecordLoss::between(Some(place.as_bytes()), Some(here.as_bytes())).fault()
     };
     let (now, old) = (records(1..=20, 2026), records(1..=10, 2025));
     let here = format!("{old}{}", records(11..=20, 2026));
@@ -141,7 +145,7 @@ fn ten_records_that_are_older_are_held() {
 fn a_record_that_is_in_another_file_is_not_gone() {
     let place = records(1..=12, 2026);
     let left = |here: &str, others: &[&str]| {
-        let mut loss = Loss::between(Some(place.as_bytes()), Some(here.as_bytes()));
+        let mut loss = RecordLoss::between(Some(place.as_bytes()), Some(here.as_bytes()));
         loss.forget_moved(place.as_bytes(), others.iter());
         (loss.gone.len(), loss.fault())
     };

@@ -6,7 +6,7 @@ use super::super::Author;
 use super::*;
 use crate::decision::NotChecked;
 use crate::dialect::Rejected;
-use crate::{dialect, dialect::beads::Mark, dialect::beads::Record};
+use crate::{dialect, dialect::beads::BeadlockKey, dialect::beads::Record};
 
 const FIELDS: [&str; 15] = [
     "event",
@@ -29,8 +29,8 @@ const BY: [&str; 7] = [
     "holder", "program", "version", "pid", "uid", "user", "hostname",
 ];
 
-fn entry(event: Event) -> Entry {
-    Entry::new(
+fn entry(event: Event) -> AuditEntry {
+    AuditEntry::new(
         event,
         "r1",
         "beads:.beads",
@@ -38,7 +38,7 @@ fn entry(event: Event) -> Entry {
     )
 }
 
-fn line(entry: &Entry) -> String {
+fn line(entry: &AuditEntry) -> String {
     entry.line(Author::new("beadlock", "1.2.3").holder("ci").by())
 }
 
@@ -92,7 +92,7 @@ fn a_line_has_every_field_in_the_order_of_the_document() {
         .reason("command_ended")
         .detail("d")
         .held_for(Duration::from_millis(61_900))
-        .result(Outcome::Failure)
+        .result(WorkOutcome::Failure)
         .error("exit code 3")
         .lock(&record("a\n\u{1b}[2J"));
     let line = line(&entry);
@@ -238,7 +238,7 @@ fn a_block_has_what_is_in_the_way() {
 #[test]
 fn however_long_the_values_the_line_is_not() {
     let long = "\u{1}".repeat(60_000);
-    let mark = Mark {
+    let mark = BeadlockKey {
         id: long.clone(),
         version: Some(long.clone()),
         started_at: Some(StartedAt::from_unix(0, 1)),
@@ -275,7 +275,7 @@ fn however_long_the_values_the_line_is_not() {
     );
     // The longest path there is, in the worst of bytes, twice, and all that a record can have, twice.
     let path = long.get(..4096).unwrap();
-    let worst = Entry::new(Event::LockBroken, "r", path, Path::new(path));
+    let worst = AuditEntry::new(Event::LockBroken, "r", path, Path::new(path));
     let worst = worst
         .lock(&marked)
         .previous_lock(&marked)

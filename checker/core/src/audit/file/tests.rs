@@ -11,8 +11,8 @@ fn author() -> Author {
     Author::new("beadlock", "1")
 }
 
-fn entry(id: &str) -> Entry {
-    Entry::new(
+fn entry(id: &str) -> AuditEntry {
+    AuditEntry::new(
         Event::LockAcquired,
         id,
         "beads:.beads",

@@ -73,11 +73,11 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::super::{Mark, StartedAt};
+    use super::super::{BeadlockKey, StartedAt};
     use super::*;
     use crate::dialect::facts::Ids;
 
-    fn record(hostname: &str, mark: Option<Mark>) -> Record {
+    fn record(hostname: &str, mark: Option<BeadlockKey>) -> Record {
         let started_at = StartedAt(jiff::SignedDuration::from_secs(1_761_393_600));
         let holder = "vc-executor".to_owned();
         Record {
@@ -90,15 +90,15 @@ mod tests {
         }
     }
 
-    fn mark() -> Mark {
-        Mark {
+    fn mark() -> BeadlockKey {
+        BeadlockKey {
             id: "id".to_owned(),
             machine_id: Some("machine".to_owned()),
             boot_id: Some("boot".to_owned()),
             pid_ns: Some("pid:[1]".to_owned()),
             time_ns: Some("time:[1]".to_owned()),
             start_ticks: Some(1000),
-            ..Mark::default()
+            ..BeadlockKey::default()
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn the_table() {
         use Liveness::{Alive, Gone, NotAsked, NotPermitted, Unknown};
-        let other = |change: fn(&mut Mark)| {
+        let other = |change: fn(&mut BeadlockKey)| {
             let mut mark = mark();
             change(&mut mark);
             Some(mark)
@@ -236,23 +236,24 @@ mod tests {
     #[test]
     fn proofs_are_whole_or_nothing() {
         use Liveness::{Alive, Gone, NotAsked};
-        let judged = |change_record: &dyn Fn(&mut Mark), proof: Proof, liveness: Liveness| {
-            let mut mark = mark();
-            change_record(&mut mark);
-            let facts = Facts {
-                proof: Some(proof),
-                boottime: Duration::ZERO,
-                ..facts(liveness)
+        let judged =
+            |change_record: &dyn Fn(&mut BeadlockKey), proof: Proof, liveness: Liveness| {
+                let mut mark = mark();
+                change_record(&mut mark);
+                let facts = Facts {
+                    proof: Some(proof),
+                    boottime: Duration::ZERO,
+                    ..facts(liveness)
+                };
+                let record = record("dev-machine", Some(mark));
+                let without = judge(&record, &facts, false);
+                assert!(
+                    liveness == Gone || matches!(without, Verdict::Held(_)),
+                    "a proof counted unasked: {without:?}"
+                );
+                judge(&record, &facts, true)
             };
-            let record = record("dev-machine", Some(mark));
-            let without = judge(&record, &facts, false);
-            assert!(
-                liveness == Gone || matches!(without, Verdict::Held(_)),
-                "a proof counted unasked: {without:?}"
-            );
-            judge(&record, &facts, true)
-        };
-        let other_boot = |mark: &mut Mark| mark.boot_id = Some("another".to_owned());
+        let other_boot = |mark: &mut BeadlockKey| mark.boot_id = Some("another".to_owned());
         let local = || Proof {
             local_file_system: true,
             ..Proof::default()
@@ -267,7 +268,7 @@ mod tests {
             held,
             "not a local file system"
         );
-        let machineless = |mark: &mut Mark| {
+        let machineless = |mark: &mut BeadlockKey| {
             other_boot(mark);
             mark.machine_id = None;
         };
@@ -324,7 +325,7 @@ mod tests {
             Verdict::Stale(Reason::Zombie)
         );
 
-        let away = |mark: &mut Mark| mark.pid_ns = Some("pid:[2]".to_owned());
+        let away = |mark: &mut BeadlockKey| mark.pid_ns = Some("pid:[2]".to_owned());
         let gone = || Proof {
             namespace_gone: true,
             ..Proof::default()
@@ -337,7 +338,7 @@ mod tests {
             judged(&away, Proof::default(), NotAsked),
             Verdict::Held(Reason::OtherPidNamespace)
         );
-        let machine = |mark: &mut Mark| {
+        let machine = |mark: &mut BeadlockKey| {
             away(mark);
             mark.machine_id = Some("another".to_owned());
         };

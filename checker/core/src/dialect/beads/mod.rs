@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::{Depth, Facts};
 use super::{
-    Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts, json::pretty,
+    CommonFields, Dialect, LockRecord, Names, OperatorRules, Properties, Verdict, WantedFacts,
+    json::pretty,
 };
 pub use super::{json::Rejected, time::StartedAt};
-pub use content::Content;
+pub use content::ContentKind;
 pub use judge::judge;
 pub(super) use parse::mark as parse_mark;
 
@@ -48,12 +49,12 @@ pub struct Record {
     pub version: String,
     /// Key that beadlock adds and other readers ignore.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub beadlock: Option<Mark>,
+    pub beadlock: Option<BeadlockKey>,
 }
 
 /// Key `beadlock` of a record that beadlock wrote (docs/design.md#the-record). Unknown parts are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct BeadlockKey {
     /// Id of this one claim, random.
     pub id: String,
     /// Version of the beadlock that wrote the record.
@@ -120,8 +121,8 @@ impl Record {
 }
 
 impl LockRecord for Record {
-    fn common(&self) -> Common<'_> {
-        Common {
+    fn common(&self) -> CommonFields<'_> {
+        CommonFields {
             holder: &self.holder,
             pid: self.pid,
             hostname: &self.hostname,
@@ -135,7 +136,7 @@ impl LockRecord for Record {
         self.to_json()
     }
 
-    fn judged(&self, facts: &Facts, rules: &Rules) -> Verdict {
+    fn judged(&self, facts: &Facts, rules: &OperatorRules) -> Verdict {
         judge(self, facts, rules.reap_proven_dead)
     }
 

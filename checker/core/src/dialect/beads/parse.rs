@@ -3,8 +3,8 @@
 //! Keys may have any case. The last duplicate wins, `null` keeps the earlier value, and unknown keys may have any
 //! value. Invalid UTF-8 reads as U+FFFD. The nesting ends at 128 levels, where Go's limit is higher.
 
-use super::super::json::{Kind, foreign_encoding, malformed, object, shown, text, unquoted};
-use super::{Mark, Record, Rejected, StartedAt};
+use super::super::json::{JsonKind, foreign_encoding, malformed, object, shown, text, unquoted};
+use super::{BeadlockKey, Record, Rejected, StartedAt};
 
 impl Record {
     /// Reads and validates the record in the bytes of a lock file.
@@ -35,17 +35,17 @@ impl Record {
         let Some(field) = field(key) else {
             return Ok(());
         };
-        match (field, Kind::of(value)) {
-            (_, Kind::Null) => {}
-            ("holder", Kind::String) => self.holder = unquoted(value)?.into_owned(),
-            ("hostname", Kind::String) => self.hostname = unquoted(value)?.into_owned(),
-            ("version", Kind::String) => self.version = unquoted(value)?.into_owned(),
-            ("pid", Kind::Number) => {
+        match (field, JsonKind::of(value)) {
+            (_, JsonKind::Null) => {}
+            ("holder", JsonKind::String) => self.holder = unquoted(value)?.into_owned(),
+            ("hostname", JsonKind::String) => self.hostname = unquoted(value)?.into_owned(),
+            ("version", JsonKind::String) => self.version = unquoted(value)?.into_owned(),
+            ("pid", JsonKind::Number) => {
                 let no_integer =
                     |_| malformed(format!("pid must be an integer, not {}", shown(value)));
                 self.pid = value.parse().map_err(no_integer)?;
             }
-            ("started_at", Kind::String) => {
+            ("started_at", JsonKind::String) => {
                 let literal = value.get(1..value.len() - 1).unwrap_or_default();
                 let no_time = || {
                     malformed(format!(
@@ -85,10 +85,10 @@ pub(super) fn is_field(key: &str) -> bool {
 
 /// Reads the key `beadlock`. `None`: it has another form, which is not an error, since by default a mark only makes a
 /// check more careful (docs/design.md#the-record).
-pub(in crate::dialect) fn mark(value: &str) -> Option<Mark> {
-    let mark: Mark = serde_json::from_str(value)
+pub(in crate::dialect) fn mark(value: &str) -> Option<BeadlockKey> {
+    let mark: BeadlockKey = serde_json::from_str(value)
         .ok()
-        .filter(|_| matches!(Kind::of(value), Kind::Object))?;
+        .filter(|_| matches!(JsonKind::of(value), JsonKind::Object))?;
     Some(mark).filter(|mark| !mark.id.is_empty())
 }
 

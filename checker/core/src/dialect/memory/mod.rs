@@ -17,10 +17,11 @@ use serde_json::{Map, Value, json};
 
 use super::json::{number, string};
 use super::{
-    Common, Dialect, LockRecord, Names, Properties, beads, facts::Depth, facts::Facts, json::pretty,
+    CommonFields, Dialect, LockRecord, Names, Properties, beads, facts::Depth, facts::Facts,
+    json::pretty,
 };
-use super::{Moment, RefreshSign, Rewrite, Rules, Verdict, WantedFacts};
-pub use super::{beads::Mark, json::Rejected, time::StartedAt};
+use super::{Moment, OperatorRules, RefreshSign, Rewrite, Verdict, WantedFacts};
+pub use super::{beads::BeadlockKey, json::Rejected, time::StartedAt};
 pub use judge::{evidence, fresh_for, is_old, judge, watchdog};
 
 use beadlock_base::escape::escaped;
@@ -108,7 +109,7 @@ pub struct Record {
     /// Operation that the lock is held for; untrusted.
     pub operation: Option<String>,
     /// Key that beadlock adds and other readers ignore.
-    pub beadlock: Option<Mark>,
+    pub beadlock: Option<BeadlockKey>,
     /// Every field, as it was read.
     fields: Map<String, Value>,
 }
@@ -130,7 +131,7 @@ impl Record {
     /// Makes the record of a claim at `now` by the process `pid` of the host `hostname`: the fields in the document's
     /// order, with the time in milliseconds. Unknown fields are left out.
     pub fn of_claim(
-        (pid, mark): (u32, Mark),
+        (pid, mark): (u32, BeadlockKey),
         (session, operation): (&str, &str),
         now: StartedAt,
         hostname: Option<String>,
@@ -188,8 +189,8 @@ impl Record {
 }
 
 impl LockRecord for Record {
-    fn common(&self) -> Common<'_> {
-        Common {
+    fn common(&self) -> CommonFields<'_> {
+        CommonFields {
             holder: self.session(),
             pid: self.pid.unwrap_or_default(),
             hostname: self.hostname.as_deref().unwrap_or_default(),
@@ -203,7 +204,7 @@ impl LockRecord for Record {
         self.to_json()
     }
 
-    fn judged(&self, facts: &Facts, rules: &Rules) -> Verdict {
+    fn judged(&self, facts: &Facts, rules: &OperatorRules) -> Verdict {
         match judge(self, facts, &rules.limits) {
             Verdict::Stale(reason) if rules.keep_stale => Verdict::Held(reason),
             verdict => verdict,

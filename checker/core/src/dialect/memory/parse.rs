@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::super::beads::parse_mark;
-use super::super::json::{Kind, malformed, nests_too_deeply, object, text, unquoted};
+use super::super::json::{JsonKind, malformed, nests_too_deeply, object, text, unquoted};
 use super::{Record, Rejected, StartedAt};
 
 impl Record {
@@ -77,7 +77,7 @@ fn without_infinities(text: &str) -> Option<String> {
 
 fn string(value: &str) -> Option<String> {
     Some(value)
-        .filter(|value| Kind::of(value) == Kind::String)
+        .filter(|value| JsonKind::of(value) == JsonKind::String)
         .and_then(|value| unquoted(value).ok())
         .map(Into::into)
 }

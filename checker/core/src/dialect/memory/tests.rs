@@ -29,9 +29,9 @@ fn aged(millis: i64, hostname: &str) -> Record {
 
 /// Record that beadlock has written, and may refresh.
 fn kept(millis: i64, hostname: &str) -> Record {
-    let mark = Mark {
+    let mark = BeadlockKey {
         id: "i".to_owned(),
-        ..Mark::default()
+        ..BeadlockKey::default()
     };
     Record {
         beadlock: Some(mark),

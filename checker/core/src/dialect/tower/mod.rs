@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 
 use super::facts::{Depth, Facts};
 use super::{
-    Common, Dialect, LockRecord, Moment, Names, Properties, Rewrite, Rules, Verdict, WantedFacts,
-    json::pretty,
+    CommonFields, Dialect, LockRecord, Moment, Names, OperatorRules, Properties, Rewrite, Verdict,
+    WantedFacts, json::pretty,
 };
 pub use super::{json::Rejected, time::StartedAt};
 pub use judge::{fresh_for, judge, silence};
@@ -109,8 +109,8 @@ impl Record {
 }
 
 impl LockRecord for Record {
-    fn common(&self) -> Common<'_> {
-        Common {
+    fn common(&self) -> CommonFields<'_> {
+        CommonFields {
             holder: &self.actor,
             pid: self.pid,
             hostname: &self.host_id,
@@ -124,7 +124,7 @@ impl LockRecord for Record {
         self.to_json()
     }
 
-    fn judged(&self, facts: &Facts, _rules: &Rules) -> Verdict {
+    fn judged(&self, facts: &Facts, _rules: &OperatorRules) -> Verdict {
         judge(self, facts.now)
     }
 

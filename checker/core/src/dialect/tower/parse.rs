@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::json::{Kind, foreign_encoding, malformed, object, shown, unquoted};
+use super::super::json::{JsonKind, foreign_encoding, malformed, object, shown, unquoted};
 use super::{LockName, Record, Rejected, StartedAt, VERSION, request_id_is_fit};
 use beadlock_base::escape::escaped;
 
@@ -110,8 +110,8 @@ impl<'t> RawFields<'t> {
 
     fn string(&self, name: &str) -> Result<String, Rejected> {
         let value = self.required(name)?;
-        match Kind::of(value) {
-            Kind::String => Ok(unquoted(value)?.into_owned()),
+        match JsonKind::of(value) {
+            JsonKind::String => Ok(unquoted(value)?.into_owned()),
             kind => Err(malformed(format!("{name} must be a string, not {kind}"))),
         }
     }
@@ -119,8 +119,8 @@ impl<'t> RawFields<'t> {
     fn positive(&self, name: &str) -> Result<i64, Rejected> {
         let value = self.required(name)?;
         let no_integer = |what: String| malformed(format!("{name} must be an integer, not {what}"));
-        let number: i64 = match Kind::of(value) {
-            Kind::Number => value.parse().map_err(|_| no_integer(shown(value)))?,
+        let number: i64 = match JsonKind::of(value) {
+            JsonKind::Number => value.parse().map_err(|_| no_integer(shown(value)))?,
             kind => return Err(no_integer(kind.to_string())),
         };
         if number > 0 {
@@ -145,9 +145,9 @@ impl<'t> RawFields<'t> {
         let Some(value) = self.optional("metadata") else {
             return Ok(None);
         };
-        match Kind::of(value) {
-            Kind::Null => Ok(None),
-            Kind::Object => {
+        match JsonKind::of(value) {
+            JsonKind::Null => Ok(None),
+            JsonKind::Object => {
                 let object = serde_json::from_str(value);
                 object
                     .map(Some)

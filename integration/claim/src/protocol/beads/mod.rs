@@ -7,7 +7,7 @@ use std::path::Path;
 use beadlock_core::Place;
 use beadlock_core::database::{self, Database, Directories, NoDatabase, Suggest};
 use beadlock_core::look::Look;
-use beadlock_core::target::{Scheme, Target as Parsed};
+use beadlock_core::target::{ParsedTarget as Parsed, Scheme};
 
 use super::{Folder, Found, process};
 use crate::observe::{Notice, Observer};
@@ -122,7 +122,7 @@ impl Acceptance<'_> {
     pub(crate) fn of(
         self,
         database: Database,
-        around: &database::Environment,
+        around: &database::DatabaseVariables,
     ) -> Result<Database, NoDatabase> {
         match self {
             Self::Any => Ok(database),

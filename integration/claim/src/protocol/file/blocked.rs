@@ -11,7 +11,7 @@ use std::{io, thread};
 use beadlock_core::dialect::file::Mode;
 use nix::{errno::Errno, sys::eventfd::EventFd};
 
-use super::open::{Flocked, Inode, LockFile, Patience, failed};
+use super::open::{FileId, Flocked, KernelWait, OpenLockFile, failed};
 use super::turn::{InTurn, lost_meanwhile};
 use super::{own::Own, target::FileTarget};
 use crate::error::Error;
@@ -21,7 +21,7 @@ use crate::event::{bell, failed_to};
 pub enum WaitTarget {
     Lock(Mode),
     /// The turn on the lock file with this inode.
-    Turn(Inode),
+    Turn(FileId),
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ struct Slot {
 
 #[derive(Debug)]
 struct SlotState {
-    inode: Inode,
+    inode: FileId,
     is_awaited: bool,
     has_ended: bool,
     got: Option<Result<Got, Error>>,
@@ -54,7 +54,7 @@ pub struct Blocked(Arc<Slot>);
 
 impl Blocked {
     /// Starts a thread that waits, or takes over one that already waits for the same; the lock file is `inode` now.
-    pub fn on(target: &FileTarget, what: WaitTarget, inode: Inode) -> Result<Self, Error> {
+    pub fn on(target: &FileTarget, what: WaitTarget, inode: FileId) -> Result<Self, Error> {
         let is_it = |slot: &Arc<Slot>| {
             slot.what == what && slot.target.lock() == target.lock() && slot.state().inode == inode
         };
@@ -73,7 +73,7 @@ impl Blocked {
         Self::start(target, what, inode)
     }
 
-    fn start(target: &FileTarget, what: WaitTarget, inode: Inode) -> Result<Self, Error> {
+    fn start(target: &FileTarget, what: WaitTarget, inode: FileId) -> Result<Self, Error> {
         let bell = bell("make an eventfd for the lock")?;
         let state = SlotState {
             inode,
@@ -105,7 +105,7 @@ impl Blocked {
         self.0.state().got.take()
     }
 
-    pub fn inode(&self) -> Inode {
+    pub fn inode(&self) -> FileId {
         self.0.state().inode
     }
 }
@@ -133,7 +133,7 @@ impl Slot {
 
     fn wait(&self) {
         loop {
-            let got = match LockFile::open(&self.target) {
+            let got = match OpenLockFile::open(&self.target) {
                 Ok(file) if self.goes_on_with(file.inode()) => self.take(file),
                 Ok(_) => return,
                 Err(error) => Err(error),
@@ -147,23 +147,23 @@ impl Slot {
     }
 
     /// Notes the inode, and returns whether anybody waits for the thread. False: the thread is to end.
-    fn goes_on_with(&self, inode: Inode) -> bool {
+    fn goes_on_with(&self, inode: FileId) -> bool {
         let mut state = self.state();
         state.inode = inode;
         state.has_ended = !state.is_awaited;
         state.is_awaited
     }
 
-    fn take(&self, file: LockFile) -> Result<Got, Error> {
+    fn take(&self, file: OpenLockFile) -> Result<Got, Error> {
         let taken = match self.what {
             WaitTarget::Lock(mode) => file
-                .flock(mode, Patience::Blocked)
+                .flock(mode, KernelWait::Blocked)
                 .map(|taken| taken.map(Got::Lock)),
             WaitTarget::Turn(inode) if file.inode() != inode => {
                 return Err(lost_meanwhile(&self.target));
             }
             WaitTarget::Turn(_) => {
-                InTurn::take(file, Patience::Blocked).map(|taken| taken.map(Got::Turn))
+                InTurn::take(file, KernelWait::Blocked).map(|taken| taken.map(Got::Turn))
             }
         };
         // It does not say busy when it may wait.

@@ -8,23 +8,24 @@ use std::{ffi::OsString, fs};
 
 use beadlock_base::filesystem::shared_file_system;
 use beadlock_core::Verdict;
-use beadlock_core::audit::{Event, Outcome};
+use beadlock_core::audit::{Event, WorkOutcome};
 use beadlock_core::gates::Gates;
 use serde_json::{Value, json};
 
 use super::{
-    File, FileLock, FileTarget, LockFile, LockId, Mode, look, nested, refused::names, release, take,
+    File, FileLock, FileTarget, LockId, Mode, OpenLockFile, look, nested, refused::names, release,
+    take,
 };
 use crate::error::{Code, Error, Exit};
 use crate::kernel_lock::{KernelLock, KernelRelease, Observation, WithoutRecord};
-use crate::loss::{Loss, Watch, WatchStart};
+use crate::loss::{Loss, LossWatcher, WatchStart};
 use crate::observe::{Stopped, WaitControl};
 use crate::words::{Part, to_type};
 use crate::{
     environment::Environment,
-    keeping::Guard,
+    keeping::LossAlarm,
     leaving::Why,
-    observe::{Notice, Observer, Reach},
+    observe::{GateReach, Notice, Observer},
     target::Target,
     trail::Trail,
     wait::Wait,
@@ -46,13 +47,13 @@ impl WithoutRecord for File {
         environment: &Environment,
     ) -> Result<Option<(String, i32)>, Error> {
         let target = FileTarget::of_target(target);
-        let inode = LockFile::open(&target)?.inode();
+        let inode = OpenLockFile::open(&target)?.inode();
         let outer = nested::outer(&target, inode, mode, environment)?;
         Ok(outer.map(|outer| (outer.to_string(), outer.pid)))
     }
 
     fn id_to_be(&self, target: &Target) -> Result<String, Error> {
-        let (device, inode) = LockFile::open(&FileTarget::of_target(target))?.inode();
+        let (device, inode) = OpenLockFile::open(&FileTarget::of_target(target))?.inode();
         Ok(LockId {
             device,
             inode,
@@ -99,7 +100,7 @@ impl WithoutRecord for File {
         attending: &mut dyn WaitControl,
     ) -> Result<Duration, Stopped> {
         let (target, begun) = (FileTarget::of_target(target), Instant::now());
-        if LockFile::find(&target)?.is_some() {
+        if OpenLockFile::find(&target)?.is_some() {
             let lock = take(&target, Mode::Exclusive, wait, Some(environment), attending);
             // The same words, and the code of a wait: nothing was to be claimed.
             let lock = lock.map_err(|stopped| match stopped {
@@ -185,8 +186,8 @@ impl KernelLock for FileLock {
         Self::file(self).map(AsFd::as_fd)
     }
 
-    fn guard(&self) -> Guard<'_> {
-        Guard::Watch(Watch::over(self, WatchStart::FirstLook))
+    fn guard(&self) -> LossAlarm<'_> {
+        LossAlarm::Watch(LossWatcher::over(self, WatchStart::FirstLook))
     }
 
     fn age(&self) -> Duration {
@@ -232,7 +233,7 @@ impl KernelLock for FileLock {
                 .detail(&error)
                 .held_for(age)
                 .lock(&written);
-            entry.result(Outcome::Failure)
+            entry.result(WorkOutcome::Failure)
         });
         Some(error)
     }
@@ -244,7 +245,7 @@ pub fn note(target: &FileTarget, observer: &dyn Observer) {
         observer.notice(&Notice::SharedFs {
             given: &target.given(),
             name,
-            reach: Reach::Flock,
+            reach: GateReach::Flock,
         });
     }
 }

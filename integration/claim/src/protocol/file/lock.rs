@@ -8,13 +8,13 @@ use beadlock_base::sys::process_id;
 use beadlock_core::dialect::file::{LockId, Mode, WAIT};
 
 use super::blocked::{Blocked, Got, WaitTarget};
-use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};
+use super::open::{FileId, Flocked, KernelWait, OpenLockFile, failed, named_inode};
 use super::turn::{self, InTurn, Turn};
 use super::{nested, own::Registered, refused, target::FileTarget};
 use crate::observe::{NOTICE_AFTER, Stopped, TICK, Unattended, WaitControl, Waited};
 use crate::wait::{Deadline, Wait};
 use crate::{
-    asking::Asking,
+    asking::CancelCheck,
     environment::Environment,
     error::Error,
     loss::{self, Loss},
@@ -101,7 +101,7 @@ impl FileLock {
     }
 
     /// The lock file's device and inode.
-    pub fn inode(&self) -> Inode {
+    pub fn inode(&self) -> FileId {
         let LockId { device, inode, .. } = self.id();
         (device, inode)
     }
@@ -143,7 +143,8 @@ impl FileLock {
     /// [`Code::LockLost`] when that is another by now.
     pub fn turn(&self) -> Result<Turn<'_>, Error> {
         let thread = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(file) = LockFile::find(&self.target)?.filter(|file| file.inode() == self.inode())
+        let Some(file) =
+            OpenLockFile::find(&self.target)?.filter(|file| file.inode() == self.inode())
         else {
             return Err(self.lost(&Loss::OtherFile));
         };
@@ -159,7 +160,7 @@ impl FileLock {
         }
         let cannot = |error: std::io::Error| failed(&self.target, &error);
         let inode = file.inode();
-        let file = match InTurn::take(file, Patience::Try).map_err(cannot)? {
+        let file = match InTurn::take(file, KernelWait::Try).map_err(cannot)? {
             Ok(file) => file,
             Err(_) => self.wait_for_turn(inode)?,
         };
@@ -169,7 +170,7 @@ impl FileLock {
         })
     }
 
-    fn wait_for_turn(&self, inode: Inode) -> Result<InTurn, Error> {
+    fn wait_for_turn(&self, inode: FileId) -> Result<InTurn, Error> {
         let deadline = Deadline::after(self.wait.limit());
         let blocked = Blocked::on(&self.target, WaitTarget::Turn(inode), inode)?;
         loop {
@@ -187,7 +188,7 @@ impl FileLock {
 
     /// A lock that another process has taken and shares with this one as an open file.
     pub fn adopt(target: FileTarget, mode: Mode, file: File) -> Option<Self> {
-        let file = LockFile::of(file)?;
+        let file = OpenLockFile::of(file)?;
         let registered = Registered::enter(file.inode())?;
         let held = Held::Here(registered, Flocked::of(file));
         let (wait, since) = (Wait::No, Instant::now());
@@ -209,7 +210,7 @@ impl FileLock {
     }
 
     /// The open lock file, to share it; `None`: it is another process's.
-    pub fn file(&self) -> Option<&LockFile> {
+    pub fn file(&self) -> Option<&OpenLockFile> {
         match &self.held {
             Held::Here(_, flocked) => Some(flocked.file()),
             Held::There(_) => None,
@@ -228,7 +229,7 @@ impl FileLock {
     }
 }
 
-fn id((device, inode): Inode, pid: i32) -> LockId {
+fn id((device, inode): FileId, pid: i32) -> LockId {
     LockId { device, inode, pid }
 }
 
@@ -255,13 +256,13 @@ pub fn take(
     // No clock is read where nobody is in the way.
     let mut begun = None;
     loop {
-        let file = LockFile::open(target)?;
+        let file = OpenLockFile::open(target)?;
         let inode = file.inode();
         let Some(registered) = Registered::enter(inode) else {
             return Err(refused::twice(target).into());
         };
         let pin = match file
-            .flock(mode, Patience::Try)
+            .flock(mode, KernelWait::Try)
             .map_err(|error| failed(target, &error))?
         {
             // Else somebody has deleted or replaced it in between.
@@ -302,7 +303,7 @@ pub fn take(
 fn wait_for_lock(
     target: &FileTarget,
     (mode, wait): (Mode, Wait),
-    inode: Inode,
+    inode: FileId,
     (at, deadline): (Instant, Deadline),
     attendant: &mut dyn WaitControl,
 ) -> Result<Option<Flocked>, Stopped> {
@@ -399,7 +400,7 @@ impl Locking {
             self.mode,
             self.wait,
             None,
-            &mut Asking::whether(&mut is_over),
+            &mut CancelCheck::whether(&mut is_over),
         ) {
             Ok(lock) => Ok(Some(lock)),
             Err(Stopped::Signalled(_)) => Ok(None),

@@ -6,7 +6,7 @@ use beadlock_core::gates::{GateHolder, Gates, flock_of};
 use beadlock_core::{Reason, Verdict};
 use serde_json::{Value, json};
 
-use super::open::{LockFile, Patience, failed, named_inode};
+use super::open::{KernelWait, OpenLockFile, failed, named_inode};
 use super::refused::{as_they_are_known, names};
 use super::target::FileTarget;
 use crate::words::{self, Part, to_type};
@@ -93,11 +93,11 @@ fn next(target: &FileTarget, verdict: Verdict, holders: &[GateHolder]) -> String
 
 /// `/proc` may hide a holder of another namespace or machine: the lock is tried, and let go at once.
 fn try_it(target: &FileTarget) -> Result<Verdict, Error> {
-    let Some(file) = LockFile::find(target)? else {
+    let Some(file) = OpenLockFile::find(target)? else {
         return Ok(Verdict::Free);
     };
     let taken = file
-        .flock(Mode::Exclusive, Patience::Try)
+        .flock(Mode::Exclusive, KernelWait::Try)
         .map_err(|error| failed(target, &error))?;
     Ok(if taken.is_ok() {
         Verdict::Free

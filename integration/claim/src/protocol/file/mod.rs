@@ -32,7 +32,7 @@ pub use beadlock_core::dialect::file::{LockId, Mode, WAIT};
 
 pub use kernel::{blocked, note, record};
 pub use lock::{FileLock, Locking, take};
-pub use open::LockFile;
+pub use open::OpenLockFile;
 pub use operations::{append, atomic_write, save_json, update_json};
 pub use target::FileTarget;
 pub use turn::Turn;

@@ -8,7 +8,7 @@ use beadlock_core::dialect::file::{LockId, Mode};
 use beadlock_core::gates::flock_of;
 use nix::unistd::getppid;
 
-use super::{open::Inode, refused, target::FileTarget};
+use super::{open::FileId, refused, target::FileTarget};
 use crate::nested::{self, NESTED};
 use crate::{environment::Environment, error::Error};
 
@@ -19,7 +19,7 @@ pub const UPDATES: &str = "BEADLOCK_UPDATE_IDS";
 /// `acquire` whose id is in the environment, and that has its flock still. `mode` is what is wanted under it.
 pub fn outer(
     target: &FileTarget,
-    inode: Inode,
+    inode: FileId,
     mode: Mode,
     environment: &Environment,
 ) -> Result<Option<LockId>, Error> {
@@ -49,7 +49,7 @@ pub fn outer(
 }
 
 /// The PID of a `beadlock update` of the lock file `inode` whose filter this process runs in: it has lock or turn.
-fn update(target: &FileTarget, inode: Inode, environment: &Environment) -> Option<i32> {
+fn update(target: &FileTarget, inode: FileId, environment: &Environment) -> Option<i32> {
     // Where the lock file was replaced while the update waited for it, the filter's environment was made before.
     let has_flock = |pid| {
         standing(

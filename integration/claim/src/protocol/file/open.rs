@@ -23,17 +23,17 @@ const TRIES: usize = 200;
 const LONGEST_NAME: usize = 255;
 
 /// Device and number: which file it is, for as long as it is open.
-pub type Inode = (u64, u64);
+pub type FileId = (u64, u64);
 
 /// A lock file, open: for writing where that is allowed, and never written.
 #[derive(Debug)]
-pub struct LockFile {
+pub struct OpenLockFile {
     file: File,
-    inode: Inode,
+    inode: FileId,
     is_writable: bool,
 }
 
-impl LockFile {
+impl OpenLockFile {
     /// Opens the lock file; makes it, empty, where it does not exist. Fails with [`Code::LockFailed`] where it cannot
     /// be opened or made, and with [`Code::NoTarget`] where its directory does not exist.
     pub fn open(target: &FileTarget) -> Result<Self, Error> {
@@ -104,7 +104,7 @@ impl LockFile {
     }
 
     /// Which file is open, whatever has its name by now.
-    pub fn inode(&self) -> Inode {
+    pub fn inode(&self) -> FileId {
         self.inode
     }
 
@@ -119,12 +119,16 @@ impl LockFile {
     }
 
     /// Takes the flock; dropping the answer lets it go. The inner `Err` gives the file back: the flock is busy.
-    pub(crate) fn flock(self, mode: Mode, patience: Patience) -> io::Result<Result<Flocked, Self>> {
+    pub(crate) fn flock(
+        self,
+        mode: Mode,
+        patience: KernelWait,
+    ) -> io::Result<Result<Flocked, Self>> {
         let how = match (mode, patience) {
-            (Mode::Exclusive, Patience::Try) => Flock::Try,
-            (Mode::Exclusive, Patience::Blocked) => Flock::Wait,
-            (Mode::Shared, Patience::Try) => Flock::TryShared,
-            (Mode::Shared, Patience::Blocked) => Flock::WaitShared,
+            (Mode::Exclusive, KernelWait::Try) => Flock::Try,
+            (Mode::Exclusive, KernelWait::Blocked) => Flock::Wait,
+            (Mode::Shared, KernelWait::Try) => Flock::TryShared,
+            (Mode::Shared, KernelWait::Blocked) => Flock::WaitShared,
         };
         Ok(if flock(&self, how)? {
             Ok(Flocked::of(self))
@@ -134,7 +138,7 @@ impl LockFile {
     }
 }
 
-impl AsFd for LockFile {
+impl AsFd for OpenLockFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -142,14 +146,14 @@ impl AsFd for LockFile {
 
 /// Whether the kernel is to be waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum KernelWait {
     Try,
     /// For as long as it takes: for a thread of its own.
     Blocked,
 }
 
 /// Which file has the lock file's name now; a symbolic link is one of its own. `None`: none, or it is not to be seen.
-pub fn named_inode(target: &FileTarget) -> Option<Inode> {
+pub fn named_inode(target: &FileTarget) -> Option<FileId> {
     lstat(target.lock_name())
         .ok()
         .map(|stat| (stat.st_dev, stat.st_ino))
@@ -160,12 +164,12 @@ pub fn named_inode(target: &FileTarget) -> Option<Inode> {
 #[derive(Debug)]
 #[must_use = "dropping it lets the lock go at once"]
 pub(crate) struct Flocked {
-    file: LockFile,
+    file: OpenLockFile,
     process: u32,
 }
 
 impl Flocked {
-    pub fn of(file: LockFile) -> Self {
+    pub fn of(file: OpenLockFile) -> Self {
         Self {
             file,
             process: process_id(),
@@ -177,7 +181,7 @@ impl Flocked {
         self.process = 0;
     }
 
-    pub fn file(&self) -> &LockFile {
+    pub fn file(&self) -> &OpenLockFile {
         &self.file
     }
 }

@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::lock::FileLock;
 use crate::error::{Code, Error};
-use beadlock_files::append::{Appended, Lines, append as append_lines};
-use beadlock_files::entry::{Beside, Entry};
+use beadlock_files::append::{Appended, WholeLines, append as append_lines};
+use beadlock_files::entry::{Beside, NamedFile};
 use beadlock_files::json::{Check, Format};
-use beadlock_files::write::{self, CONTENT, Draft, Rules, Written, tidy};
+use beadlock_files::write::{self, CONTENT, Rules, StagedContent, Written, tidy};
 use beadlock_files::{self as files, WriteLock, stage::Stage};
 
 /// Gives the file at `path` this content, all of it or none, under its lock and with a backup. It has to be what the
@@ -103,10 +103,10 @@ pub fn append(path: impl AsRef<Path>, lines: impl AsRef<[u8]>) -> Result<Appende
 
 fn under_lock<T>(
     path: impl AsRef<Path>,
-    work: impl FnOnce(&Entry, &FileLock) -> Result<T, Error>,
+    work: impl FnOnce(&NamedFile, &FileLock) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let lock = FileLock::exclusive(path)?;
-    let entry = Entry::open(lock.path())?;
+    let entry = NamedFile::open(lock.path())?;
     let done = lock.alone(|| work(&entry, &lock))?;
     lock.release()?;
     Ok(done)
@@ -114,7 +114,7 @@ fn under_lock<T>(
 
 #[doc(hidden)]
 impl WriteLock for FileLock {
-    fn guards(&self, entry: &Entry) -> Result<(), files::Error> {
+    fn guards(&self, entry: &NamedFile) -> Result<(), files::Error> {
         let LockId { device, inode, .. } = self.id();
         let is_here = entry
             .look(Beside::Lock)?
@@ -137,7 +137,7 @@ impl WriteLock for FileLock {
 impl FileLock {
     /// All of the file's content; `None`: there is no file. Fails with what the system said.
     pub fn read(&self) -> Result<Option<Vec<u8>>, Error> {
-        Ok(write::read(&Entry::open(self.path())?)?)
+        Ok(write::read(&NamedFile::open(self.path())?)?)
     }
 
     /// Gives the file this content, as [`atomic_write`] does. Fails as [`FileLock::write_with`].
@@ -152,7 +152,7 @@ impl FileLock {
     /// When the content is not what it has to be; what the system said; [`Code::LockLost`] when the lock is gone,
     /// [`Code::Usage`] when it is a shared one. The file is as it was then.
     pub fn write_with(&self, from: impl Read, rules: &Rules) -> Result<Written, Error> {
-        let entry = Entry::open(self.path())?;
+        let entry = NamedFile::open(self.path())?;
         self.in_turn(|| Ok(write::write(&entry, self, from, rules)?))
     }
 
@@ -164,7 +164,7 @@ impl FileLock {
 
     /// Lets `change` change the JSON in the file, as [`update_json`] does. Fails as [`update_json`].
     pub fn update_json<R>(&self, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
-        let entry = Entry::open(self.path())?;
+        let entry = NamedFile::open(self.path())?;
         self.in_turn(|| update(&entry, self, change))
     }
 
@@ -172,7 +172,7 @@ impl FileLock {
     /// line is not JSON; what the system said. The file is as it was then.
     pub fn append(&self, lines: impl AsRef<[u8]>) -> Result<Appended, Error> {
         let lines = checked(self.path(), lines.as_ref())?;
-        let entry = Entry::open(self.path())?;
+        let entry = NamedFile::open(self.path())?;
         self.in_turn(|| Ok(append_lines(&entry, self, &lines)?))
     }
 
@@ -199,7 +199,7 @@ impl FileLock {
 }
 
 fn update<R>(
-    entry: &Entry,
+    entry: &NamedFile,
     lock: &FileLock,
     change: impl FnOnce(&mut Value) -> R,
 ) -> Result<R, Error> {
@@ -215,7 +215,7 @@ fn update<R>(
     };
     let result = change(&mut value);
     let content = json(entry.path(), &value)?;
-    Draft::fill(
+    StagedContent::fill(
         Stage::new(entry)?,
         content.as_slice(),
         CONTENT,
@@ -237,12 +237,12 @@ fn json(path: &Path, value: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Error
     Ok(content)
 }
 
-fn checked(path: &Path, lines: &[u8]) -> Result<Lines, Error> {
+fn checked(path: &Path, lines: &[u8]) -> Result<WholeLines, Error> {
     let check = Check {
         format: Format::JsonLines,
         schema: None,
     };
-    Ok(Lines::read(lines, CONTENT, path, &check)?)
+    Ok(WholeLines::read(lines, CONTENT, path, &check)?)
 }
 
 #[cfg(test)]
@@ -380,12 +380,12 @@ mod tests {
         atomic_write(&path, "1").unwrap();
         fs::write(path.with_file_name("todo.json.tmp"), "left over").unwrap();
         let (entry, lock) = (
-            Entry::open(&path).unwrap(),
+            NamedFile::open(&path).unwrap(),
             FileLock::exclusive(&path).unwrap(),
         );
         let fill = |text: &[u8]| {
             let stage = Stage::named(&entry).unwrap();
-            Draft::fill(stage, text, CONTENT, &Rules::default().check(&path))
+            StagedContent::fill(stage, text, CONTENT, &Rules::default().check(&path))
         };
         assert!(fill(b"{").is_err());
         assert!(

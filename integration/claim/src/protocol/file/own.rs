@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use beadlock_base::sys::process_id;
 
-use super::open::Inode;
+use super::open::FileId;
 
 /// A value of this process: empty at first, and empty again in each fork.
 #[derive(Debug)]
@@ -29,15 +29,15 @@ impl<T: Default> Own<T> {
 }
 
 /// The lock files that this process has. They are few, and the one that was taken last mostly goes first.
-static TAKEN: Own<Vec<Inode>> = Own::new(Vec::new());
+static TAKEN: Own<Vec<FileId>> = Own::new(Vec::new());
 
 /// A lock file that this process has, until this is dropped. It must stay open meanwhile: that keeps its number taken.
 #[derive(Debug)]
-pub struct Registered(Inode);
+pub struct Registered(FileId);
 
 impl Registered {
     /// Registers the lock file; `None`: this process has it already.
-    pub fn enter(inode: Inode) -> Option<Self> {
+    pub fn enter(inode: FileId) -> Option<Self> {
         TAKEN.with(|taken| {
             let is_new = !taken.contains(&inode);
             is_new.then(|| {

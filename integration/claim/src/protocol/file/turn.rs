@@ -6,7 +6,7 @@ use std::{io, sync::MutexGuard, time::Duration};
 
 use beadlock_base::sys::{Flock, process_id, range_lock};
 
-use super::open::{LockFile, Patience, failed};
+use super::open::{KernelWait, OpenLockFile, failed};
 use super::target::FileTarget;
 use crate::error::{Code, Error};
 use crate::loss::Loss;
@@ -23,17 +23,20 @@ pub struct Turn<'l> {
 /// The bytes of a lock file, locked. Dropped in a fork, it is closed alone.
 #[derive(Debug)]
 pub struct InTurn {
-    file: LockFile,
+    file: OpenLockFile,
     process: u32,
 }
 
 impl InTurn {
     /// Locks the bytes of a lock file, which must be open for writing. The inner `Err` gives the file back: the bytes
     /// are locked already. Fails with the error of the system.
-    pub fn take(file: LockFile, patience: Patience) -> io::Result<Result<Self, LockFile>> {
+    pub fn take(
+        file: OpenLockFile,
+        patience: KernelWait,
+    ) -> io::Result<Result<Self, OpenLockFile>> {
         let how = match patience {
-            Patience::Try => Flock::Try,
-            Patience::Blocked => Flock::Wait,
+            KernelWait::Try => Flock::Try,
+            KernelWait::Blocked => Flock::Wait,
         };
         Ok(if range_lock(&file, how)? {
             Ok(Self {
@@ -77,13 +80,13 @@ mod tests {
 
     use super::*;
 
-    fn open(path: &Path) -> LockFile {
-        LockFile::of(File::options().write(true).open(path).unwrap()).unwrap()
+    fn open(path: &Path) -> OpenLockFile {
+        OpenLockFile::of(File::options().write(true).open(path).unwrap()).unwrap()
     }
 
     /// Asked of another open file: the lock on the bytes is the open file's.
     fn is_taken(path: &Path) -> bool {
-        InTurn::take(open(path), Patience::Try).unwrap().is_err()
+        InTurn::take(open(path), KernelWait::Try).unwrap().is_err()
     }
 
     #[test]
@@ -92,8 +95,8 @@ mod tests {
         let path = dir.path().join("todo.json.lock");
         fs::write(&path, "").unwrap();
         let file = File::options().write(true).open(&path).unwrap();
-        let in_a_fork = LockFile::of(file.try_clone().unwrap()).unwrap();
-        let turn = InTurn::take(LockFile::of(file).unwrap(), Patience::Try)
+        let in_a_fork = OpenLockFile::of(file.try_clone().unwrap()).unwrap();
+        let turn = InTurn::take(OpenLockFile::of(file).unwrap(), KernelWait::Try)
             .unwrap()
             .unwrap();
         assert!(is_taken(&path));

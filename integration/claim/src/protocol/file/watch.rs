@@ -5,22 +5,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
 use super::{lock::FileLock, nested, open::named_inode};
-use crate::loss::{Loss, Sight, Watched};
+use crate::loss::{Loss, LossSource, SeenLock};
 
 #[doc(hidden)]
-impl Watched for FileLock {
-    fn look(&self) -> Sight {
+impl LossSource for FileLock {
+    fn look(&self) -> SeenLock {
         match named_inode(self.target()) {
-            None => Sight::Lost(Loss::Vanished),
-            Some(there) if there != self.inode() => Sight::Lost(Loss::OtherFile),
+            None => SeenLock::Lost(Loss::Vanished),
+            Some(there) if there != self.inode() => SeenLock::Lost(Loss::OtherFile),
             Some(_)
                 if self
                     .outer()
                     .is_some_and(|id| nested::standing(self.target(), id).is_none()) =>
             {
-                Sight::Lost(Loss::OuterEnded)
+                SeenLock::Lost(Loss::OuterEnded)
             }
-            Some(_) => Sight::InPlace,
+            Some(_) => SeenLock::InPlace,
         }
     }
 
@@ -36,7 +36,7 @@ impl Watched for FileLock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loss::{Watch, WatchStart};
+    use crate::loss::{LossWatcher, WatchStart};
     use beadlock_base::poll::wait_for;
     use std::process::Command;
     use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ mod tests {
     fn one_that_is_deleted() -> Duration {
         let top = tempfile::tempdir().unwrap();
         let lock = FileLock::exclusive(top.path().join("todo.json")).unwrap();
-        let mut watch = Watch::over(&lock, WatchStart::FirstLook);
+        let mut watch = LossWatcher::over(&lock, WatchStart::FirstLook);
         let mut look = |limit: Duration| {
             let end = Instant::now() + limit;
             let mut woken = false;

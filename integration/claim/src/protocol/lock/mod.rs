@@ -6,7 +6,7 @@ use beadlock_base::{escape::escaped_path, filesystem::FileKind};
 use beadlock_core::{Place, Verdict};
 use beadlock_core::{
     database::NoDatabase,
-    dialect::{beads::Content, lock},
+    dialect::{beads::ContentKind, lock},
     look::Look,
     target::Scheme,
 };
@@ -64,7 +64,7 @@ pub(crate) fn not_a_lock(look: &Look, target: &Target) -> Option<NotALock> {
         look.on_disk
             .is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE)
     };
-    let is_data = look.content == Some(Content::Data) || is_large();
+    let is_data = look.content == Some(ContentKind::Data) || is_large();
     if !is_data || !matches!(look.verdict, Verdict::Unreadable(_)) {
         return None;
     }
@@ -81,12 +81,12 @@ pub(crate) fn not_a_lock(look: &Look, target: &Target) -> Option<NotALock> {
 
 pub(crate) fn why_empty(look: &Look) -> Option<&'static str> {
     let why = "flock(1) leaves such files, and so do tools that lock by creating a file";
-    (look.content == Some(Content::Empty)).then_some(why)
+    (look.content == Some(ContentKind::Empty)).then_some(why)
 }
 
 /// Neither its name nor its content says that it is a lock.
 pub fn may_be_data(look: &Look) -> bool {
-    !matches!(look.content, Some(Content::Empty | Content::Record))
+    !matches!(look.content, Some(ContentKind::Empty | ContentKind::Record))
 }
 
 pub(crate) fn timed_out(waited: &WaitOver<'_>) -> String {

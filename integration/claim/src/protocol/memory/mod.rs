@@ -26,7 +26,7 @@ use super::{Folder, Found, beads::Acceptance};
 use crate::protocol::rules::{Protocol, ProtocolRules, WaitOver};
 use crate::target::{Target, prefixed};
 use crate::words::{Part, to_type};
-use crate::{environment::Environment, error::Error, lease::Limits, wait::Wait};
+use crate::{environment::Environment, error::Error, lease::LeaseTimes, wait::Wait};
 
 /// How long a claim waits for the holder where nobody says so: the document's 5 seconds.
 pub const WAIT: Wait = Wait::UpTo(Duration::from_secs(5));
@@ -60,7 +60,7 @@ impl Protocol for Memory {
         ))
     }
 
-    fn lease(&self, held: &Held) -> Option<Limits> {
+    fn lease(&self, held: &Held) -> Option<LeaseTimes> {
         let limits = memory::Limits::default();
         // Others that write to the same file system judge it as another host's lock, which is stale sooner.
         let is_shared = held.path().parent().and_then(shared_file_system).is_some();
@@ -70,10 +70,10 @@ impl Protocol for Memory {
             limits.age
         };
         let again = Duration::from_secs(1);
-        Some(Limits {
+        Some(LeaseTimes {
             interval: memory::REFRESH,
             again,
-            ..Limits::of(age.as_secs())
+            ..LeaseTimes::of(age.as_secs())
         })
     }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::{io, time::Duration};
 
 use beadlock_core::Removed;
-use beadlock_core::audit::{Lines, Outcome, cut};
+use beadlock_core::audit::{LineFile, WorkOutcome, cut};
 use beadlock_core::dialect::tower::{Record, StartedAt};
 use beadlock_core::{dialect::Record as LockRecord, facts};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub fn default_file(lock_dir: &Path) -> PathBuf {
 
 #[derive(Debug)]
 pub(crate) struct TowerAudit<'a> {
-    lines: Option<Lines>,
+    lines: Option<LineFile>,
     observer: &'a dyn Observer,
     request_id: String,
     lock_name: String,
@@ -46,7 +46,7 @@ impl<'a> TowerAudit<'a> {
         lock_path: &Path,
         observer: &'a dyn Observer,
     ) -> Self {
-        let lines = Lines::open(file)
+        let lines = LineFile::open(file)
             .inspect_err(|failed| observer.notice(&Notice::NotAudited(failed)))
             .ok();
         let (request_id, lock_name) = (request_id.to_owned(), lock_name.to_owned());
@@ -107,9 +107,9 @@ impl DocumentEvents for TowerAudit<'_> {
         }
     }
 
-    fn released(&self, held: Duration, result: Outcome, failure_step: Option<&str>) {
+    fn released(&self, held: Duration, result: WorkOutcome, failure_step: Option<&str>) {
         let mut fields = json!({ "held_duration_seconds": held.as_secs(), "result": result });
-        if let Some(step) = failure_step.filter(|_| result == Outcome::Failure) {
+        if let Some(step) = failure_step.filter(|_| result == WorkOutcome::Failure) {
             fields["failure_step"] = cut(step).into();
         }
         self.write("lock_released", fields);
@@ -235,13 +235,17 @@ mod tests {
         let audit = TowerAudit::open(&file, "req_1", "a-b", Path::new("/locks/a-b.lock"), &talk);
         audit.acquired(&previous().into());
         audit.stolen_from(&previous(), b"abc");
-        audit.released(Duration::from_millis(900_999), Outcome::Success, Some("x"));
+        audit.released(
+            Duration::from_millis(900_999),
+            WorkOutcome::Success,
+            Some("x"),
+        );
         audit.released(
             Duration::from_secs(600),
-            Outcome::Failure,
+            WorkOutcome::Failure,
             Some("deploy_manifests"),
         );
-        audit.released(Duration::ZERO, Outcome::Failure, None);
+        audit.released(Duration::ZERO, WorkOutcome::Failure, None);
         audit.release_failed(&nix::errno::Errno::EACCES.into());
         audit.heartbeat_failed(3, "why");
         audit.lost("vanished", Some(Duration::from_millis(2_999)), "why");
@@ -314,7 +318,7 @@ mod tests {
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
         audit.acquired(&previous().into());
-        audit.released(Duration::ZERO, Outcome::Success, None);
+        audit.released(Duration::ZERO, WorkOutcome::Success, None);
         let [said] = &later.warnings()[..] else {
             panic!("once: {:?}", later.warnings())
         };

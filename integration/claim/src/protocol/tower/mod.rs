@@ -27,7 +27,7 @@ use crate::environment::{Environment, LOCK_DIR};
 use crate::protocol::rules::{Protocol, ProtocolRules, WaitOver};
 use crate::trail::{DocumentEvents, errno_words};
 use crate::words::{self, Part, to_type};
-use crate::{error::Error, lease::Limits, observe::Observer, target::Target, wait::Wait};
+use crate::{error::Error, lease::LeaseTimes, observe::Observer, target::Target, wait::Wait};
 
 /// The rules of a named lock.
 pub const RULES: ProtocolRules = ProtocolRules {
@@ -64,10 +64,10 @@ impl Protocol for Tower {
         ])
     }
 
-    fn lease(&self, held: &Held) -> Option<Limits> {
+    fn lease(&self, held: &Held) -> Option<LeaseTimes> {
         held.record()
             .as_tower()
-            .map(|record| Limits::of(record.ttl_seconds))
+            .map(|record| LeaseTimes::of(record.ttl_seconds))
     }
 
     fn fresh_for(

@@ -21,7 +21,7 @@ use beadlock_core::{dialect::StartedAt, facts};
 use clap::Args;
 
 use crate::git_reminder::Reminder;
-use crate::settings::{Claim, arguments::ClaimArgs};
+use crate::settings::{ClaimSettings, arguments::ClaimArgs};
 use crate::targets::{self, Claimer, Requested, refuse_report, request, target_of_claim};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Error, Exit};
@@ -37,8 +37,8 @@ use beadlock_claim::{
     request::{ClaimRequest, LockDraft},
     target::Target,
 };
-use beadlock_console::end::End;
-use beadlock_console::{Common, answers::end_of, notices::claimed};
+use beadlock_console::end::ProgramEnd;
+use beadlock_console::{Console, answers::end_of, notices::claimed};
 use beadlock_session::interactive_wait::InteractiveWait;
 use beadlock_session::lease_keeper::{self, KeptLease, LeaseKeeper, LeaseKeeperRequest};
 use beadlock_session::report;
@@ -96,8 +96,8 @@ pub fn run(
     typed: &AcquireArgs,
     helpers: Helpers,
     environment: &Environment,
-    common: &Common,
-) -> End {
+    common: &Console,
+) -> ProgramEnd {
     let mut report = Report::default();
     let mut report_file = typed.claim.report.as_deref();
     let may_touch = |file: &&Path| environment.remote().may_touch(file);
@@ -106,7 +106,7 @@ pub fn run(
         .inspect_err(|_| report_file = None);
     let settings = refused
         .and_then(|()| {
-            Claim::resolve(
+            ClaimSettings::resolve(
                 &typed.claim,
                 typed.protocol.options(),
                 typed.holder.as_ref(),
@@ -125,7 +125,7 @@ pub fn run(
         .acquire(&mut report)
     });
     let (end, error) = match done {
-        Ok(()) => (End::Code(Exit::Done.code()), None),
+        Ok(()) => (ProgramEnd::Code(Exit::Done.code()), None),
         Err(stopped) => {
             let (end, error) = end_of(stopped, "; nothing is claimed", typed.claim.replaced());
             (end, Some(error))
@@ -155,9 +155,9 @@ pub fn run(
 struct Acquiring<'a> {
     typed: &'a AcquireArgs,
     helpers: Helpers,
-    settings: &'a Claim,
+    settings: &'a ClaimSettings,
     environment: &'a Environment,
-    common: &'a Common,
+    common: &'a Console,
 }
 
 /// A claim on a lock with a record.

@@ -17,7 +17,7 @@ use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::{Stopped, WaitControl};
 use beadlock_claim::target::Target;
 use beadlock_claim::words::{kind_words, to_type};
-use beadlock_console::{Common, talk::Talk};
+use beadlock_console::{Console, talk::Talk};
 
 /// How many bytes of a file are shown.
 const SHOWN: usize = 200;
@@ -26,7 +26,7 @@ const SHOWN: usize = 200;
 const LONGEST: usize = 4096;
 
 /// Whether a person can be asked.
-pub fn is_possible(common: &Common) -> bool {
+pub fn is_possible(common: &Console) -> bool {
     !common.json && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -66,7 +66,7 @@ pub fn consent(
     yes: bool,
     look: &Look,
     target: &Target,
-    common: &Common,
+    common: &Console,
     attendant: &mut dyn WaitControl,
 ) -> Result<(), Stopped> {
     let (talk, can_ask) = (&common.talk, is_possible(common));

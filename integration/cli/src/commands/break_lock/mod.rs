@@ -21,9 +21,9 @@ use beadlock_base::escape::is_harmless;
 use clap::Args;
 
 use beadlock_claim::environment::Environment;
-use beadlock_console::end::{End, Replaced};
+use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
-    Common,
+    Console,
     answers::{conclude, end_of},
 };
 
@@ -81,7 +81,7 @@ fn reason(text: &str) -> Result<String, String> {
     ))
 }
 
-pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: &BreakArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     let broken = steps::run(typed, environment, common)
         .map_err(|stopped| end_of(stopped, " before anything was changed", Replaced::default()));
     conclude(common, broken)

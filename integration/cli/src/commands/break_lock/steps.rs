@@ -10,7 +10,7 @@ use beadlock_base::{
     filesystem::FileKind,
     process,
 };
-use beadlock_core::take::{Broken, Licence, Seen, Site};
+use beadlock_core::take::{BreakableLock, Broken, Licence, Site};
 use beadlock_core::{Options, Verdict};
 use beadlock_core::{
     dialect::StartedAt,
@@ -39,8 +39,8 @@ use beadlock_claim::{environment::Environment, wait::Deadline};
 use beadlock_claim::{
     gate, kernel_lock::WithoutRecord, nested, patience::not_seen, settling::WRITING, target::Target,
 };
-use beadlock_console::{Common, talk::Talk};
-use beadlock_explain::{explanation::Explanation, seen::Seen as Shown};
+use beadlock_console::{Console, talk::Talk};
+use beadlock_explain::{explanation::Explanation, seen::SeenTarget as Shown};
 use beadlock_oncall::ground::Ground;
 use beadlock_session::interactive_wait::InteractiveWait;
 use beadlock_supervise::signals::Signals;
@@ -74,7 +74,7 @@ fn row(target: &Target, look: Option<&Look>, kept: Option<&Path>, typed: &BreakA
 pub fn run(
     typed: &BreakArgs,
     environment: &Environment,
-    common: &Common,
+    common: &Console,
 ) -> Result<Value, Stopped> {
     let talk = &common.talk;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
@@ -175,7 +175,7 @@ fn nothing(target: &Target, look: &Look, typed: &BreakArgs, talk: &Talk) -> Valu
 
 struct Breaking<'a> {
     target: &'a Target,
-    common: &'a Common,
+    common: &'a Console,
     licence: Licence,
     /// `--yes`: no question is asked about a file that cannot be understood.
     yes: bool,
@@ -226,7 +226,9 @@ impl Breaking<'_> {
             match broken {
                 Broken::Kept { file, .. } => return Ok((look.clone(), Some(file))),
                 Broken::Gone => {
-                    let look = Seen::at(&target.place, &Options::default()).look().clone();
+                    let look = BreakableLock::at(&target.place, &Options::default())
+                        .look()
+                        .clone();
                     if look.verdict == Verdict::Free {
                         ground.still(target)?;
                         return Ok((look, None));
@@ -239,13 +241,13 @@ impl Breaking<'_> {
     }
 
     /// A look at what is there, once nobody may be in the middle of writing it.
-    fn look(&self, attendant: &mut dyn WaitControl) -> Result<Seen, Stopped> {
+    fn look(&self, attendant: &mut dyn WaitControl) -> Result<BreakableLock, Stopped> {
         let place = &self.target.place;
         let deadline = Deadline::after(PATIENCE);
         let mut absent = false;
         let mut unchanged: Option<(StartedAt, Instant)> = None;
         loop {
-            let seen = Seen::at(place, &Options::default());
+            let seen = BreakableLock::at(place, &Options::default());
             let left = match (seen.look().verdict, seen.look().on_disk) {
                 (Verdict::Free, _) if seen.look().side_file => {
                     // A crash has left a lock aside, or somebody is changing it just now.

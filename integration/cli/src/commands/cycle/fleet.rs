@@ -21,12 +21,12 @@ use beadlock_claim::error::{Code, Error};
 use beadlock_claim::target::Target;
 use beadlock_claim::trail::Trail;
 use beadlock_claim::{
-    keeping::Guard,
+    keeping::LossAlarm,
     leaving::Why,
     loss::Loss,
     observe::{Stopped, WaitControl},
 };
-use beadlock_session::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
+use beadlock_session::session_claim::{ClaimEnd, CommandProcess, SessionClaim, Watchfulness};
 use beadlock_supervise::signals::Signals;
 
 pub struct FleetCycle<'a> {
@@ -194,12 +194,14 @@ impl SessionClaim for FleetCycle<'_> {
         self.cycle.as_ref().and_then(SessionClaim::helper)
     }
 
-    fn guard(&self) -> Option<Guard<'_>> {
+    fn guard(&self) -> Option<LossAlarm<'_>> {
         self.cycle.as_ref().and_then(SessionClaim::guard)
     }
 
-    fn second_guard(&self) -> Option<Guard<'_>> {
-        self.right.as_ref().map(|right| Guard::Fleet(right.guard()))
+    fn second_guard(&self) -> Option<LossAlarm<'_>> {
+        self.right
+            .as_ref()
+            .map(|right| LossAlarm::Fleet(right.guard()))
     }
 
     fn left_behind(&self, names: &str) -> String {
@@ -215,7 +217,7 @@ impl SessionClaim for FleetCycle<'_> {
         why: Why,
         failed_step: Option<&str>,
         signals: &mut Signals,
-    ) -> End {
+    ) -> ClaimEnd {
         let has_worked = why.reason == Why::COMMAND_ENDED;
         let (of_fleet, of_gate) = match lost {
             Some(Loss::Fleet { why, .. }) => (Some(why), None),
@@ -230,7 +232,7 @@ impl SessionClaim for FleetCycle<'_> {
             .right
             .take()
             .and_then(|right| right.end(of_fleet, has_worked, self.trail));
-        End {
+        ClaimEnd {
             lost: ended.lost.or(lost),
             ..ended
         }

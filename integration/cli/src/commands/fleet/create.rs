@@ -7,7 +7,7 @@ use std::{fmt, fs, io::Write, os::fd::AsFd};
 
 use beadlock_base::{duration::shown, escape::escaped_path};
 use beadlock_core::facts;
-use beadlock_fleet::{Config, Created, Fleet, Kind, Places};
+use beadlock_fleet::{Config, Created, ErrorKind, Fleet, Places};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -18,9 +18,9 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_claim::observe::Stopped;
 use beadlock_claim::words::millis;
-use beadlock_console::end::{End, Replaced};
+use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
-    Common,
+    Console,
     answers::{conclude, end_of},
 };
 use beadlock_supervise::signals::Signals;
@@ -41,7 +41,7 @@ pub struct CreateArgs {
     pub above: Option<u64>,
 }
 
-pub fn run(typed: &CreateArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: &CreateArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     let created = create(typed, environment, common).map_err(|stopped| {
         end_of(
             stopped,
@@ -55,7 +55,7 @@ pub fn run(typed: &CreateArgs, environment: &Environment, common: &Common) -> En
 fn create(
     typed: &CreateArgs,
     environment: &Environment,
-    common: &Common,
+    common: &Console,
 ) -> Result<Value, Stopped> {
     let (talk, places) = (&common.talk, places(environment));
     let (config, is_written) = configured(typed.url.as_deref(), &places)?;
@@ -127,7 +127,7 @@ fn configured(url: Option<&str>, places: &Places) -> Result<(Config, bool), Erro
                 "{file} has url = \"{written}\"; leave the URL out, or change it there"
             )))
         }
-        Err(error) if error.kind() == Kind::NoConfig => Ok((typed, false)),
+        Err(error) if error.kind() == ErrorKind::NoConfig => Ok((typed, false)),
         Err(error) => Err(fleet_error(error)),
     }
 }

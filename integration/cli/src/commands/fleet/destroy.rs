@@ -12,8 +12,8 @@ use crate::fleet::error::fleet_error;
 use beadlock_base::words::counted;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error};
-use beadlock_console::end::End;
-use beadlock_console::{Common, answers::conclude};
+use beadlock_console::end::ProgramEnd;
+use beadlock_console::{Console, answers::conclude};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,16 +27,16 @@ pub struct DestroyArgs {
     pub yes: bool,
 }
 
-pub fn run(typed: &DestroyArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: &DestroyArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     let destroyed = destroy(typed, environment, common)
-        .map_err(|error| (End::Code(error.exit().code()), error));
+        .map_err(|error| (ProgramEnd::Code(error.exit().code()), error));
     conclude(common, destroyed)
 }
 
 fn destroy(
     typed: &DestroyArgs,
     environment: &Environment,
-    common: &Common,
+    common: &Console,
 ) -> Result<Value, Error> {
     let fleet = Fleet::open(&config(environment)?).map_err(fleet_error)?;
     let (url, seen) = (
@@ -63,7 +63,7 @@ fn said_of(overview: &Overview) -> String {
 }
 
 /// A person says yes on the terminal.
-fn consent(url: &str, seen: &str, common: &Common) -> Result<(), Error> {
+fn consent(url: &str, seen: &str, common: &Console) -> Result<(), Error> {
     if common.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         let message = format!(
             "the fleet at {url} has {seen}; all work under it would be ended; to do that: add --yes"

@@ -12,8 +12,8 @@ use crate::fleet::config::config;
 use crate::fleet::error::fleet_error;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error};
-use beadlock_console::end::End;
-use beadlock_console::{Common, answers::conclude};
+use beadlock_console::end::ProgramEnd;
+use beadlock_console::{Console, answers::conclude};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,13 +44,13 @@ fn reason(text: &str) -> Result<String, String> {
     }
 }
 
-pub fn run(typed: &EvictArgs, environment: &Environment, common: &Common) -> End {
-    let evicted =
-        evict(typed, environment, common).map_err(|error| (End::Code(error.exit().code()), error));
+pub fn run(typed: &EvictArgs, environment: &Environment, common: &Console) -> ProgramEnd {
+    let evicted = evict(typed, environment, common)
+        .map_err(|error| (ProgramEnd::Code(error.exit().code()), error));
     conclude(common, evicted)
 }
 
-fn evict(typed: &EvictArgs, environment: &Environment, common: &Common) -> Result<Value, Error> {
+fn evict(typed: &EvictArgs, environment: &Environment, common: &Console) -> Result<Value, Error> {
     let fleet = Fleet::open(&config(environment)?).map_err(fleet_error)?;
     let session = typed.session;
     let Evicted::Marked(SessionValue { who, .. }) = fleet

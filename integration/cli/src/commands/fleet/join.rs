@@ -24,9 +24,9 @@ use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::Stopped;
 use beadlock_claim::words;
 use beadlock_claim::{gate, target::Target};
-use beadlock_console::end::{End, Replaced};
+use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
-    Common,
+    Console,
     answers::{conclude, end_of},
 };
 use beadlock_session::interactive_wait::InteractiveWait;
@@ -51,13 +51,13 @@ pub struct JoinArgs {
     pub target: Option<OsString>,
 }
 
-pub fn run(typed: &JoinArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: &JoinArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     let joined = join(typed, environment, common)
         .map_err(|stopped| end_of(stopped, "; this clone has not joined", Replaced::default()));
     conclude(common, joined)
 }
 
-fn join(typed: &JoinArgs, environment: &Environment, common: &Common) -> Result<Value, Stopped> {
+fn join(typed: &JoinArgs, environment: &Environment, common: &Console) -> Result<Value, Stopped> {
     let (talk, name) = (&common.talk, &typed.name);
     let target = database(typed.target.as_deref(), environment)?;
     target.refuse_tracked()?;
@@ -154,7 +154,7 @@ fn refuse_held(target: &Target) -> Result<(), Error> {
 }
 
 /// Writes the mark when no cycle runs.
-fn marked(target: &Target, mark: &Mark, is_there: bool, common: &Common) -> Result<(), Stopped> {
+fn marked(target: &Target, mark: &Mark, is_there: bool, common: &Console) -> Result<(), Stopped> {
     let mut signals = Signals::block().map_err(Error::of_signals)?;
     let mut attending = InteractiveWait::wait_of(&mut signals, &common.talk, None);
     let gate = gate::take_or_advise(target.dir(), DRAIN, "try again later", &mut attending)?;

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use beadlock_base::escape::escaped_path;
 use beadlock_core::database::Directories;
 use beadlock_core::database::Suggest;
-use beadlock_fleet::{Fleet, Kind, MARK, mark};
+use beadlock_fleet::{ErrorKind, Fleet, MARK, mark};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -15,8 +15,8 @@ use crate::fleet::error::fleet_error;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::protocol::{Acceptance, resolve};
-use beadlock_console::end::End;
-use beadlock_console::{Common, answers::conclude};
+use beadlock_console::end::ProgramEnd;
+use beadlock_console::{Console, answers::conclude};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,13 +29,13 @@ pub struct LeaveArgs {
     pub target: Option<OsString>,
 }
 
-pub fn run(typed: &LeaveArgs, environment: &Environment, common: &Common) -> End {
-    let left =
-        leave(typed, environment, common).map_err(|error| (End::Code(error.exit().code()), error));
+pub fn run(typed: &LeaveArgs, environment: &Environment, common: &Console) -> ProgramEnd {
+    let left = leave(typed, environment, common)
+        .map_err(|error| (ProgramEnd::Code(error.exit().code()), error));
     conclude(common, left)
 }
 
-fn leave(typed: &LeaveArgs, environment: &Environment, common: &Common) -> Result<Value, Error> {
+fn leave(typed: &LeaveArgs, environment: &Environment, common: &Console) -> Result<Value, Error> {
     let talk = &common.talk;
     // Also what does not look like a database any more has to get out.
     let acceptance = Acceptance::ToClaim(Directories::any(false), Suggest::PathOrScheme);
@@ -43,7 +43,7 @@ fn leave(typed: &LeaveArgs, environment: &Environment, common: &Common) -> Resul
     let dir = target.dir();
     let found = match mark::read_in(dir) {
         Ok(found) => found,
-        Err(error) if error.kind() == Kind::Mark => {
+        Err(error) if error.kind() == ErrorKind::Mark => {
             talk.warn(&format!(
                 "{error}; it is removed, and nothing in the fleet is told"
             ));

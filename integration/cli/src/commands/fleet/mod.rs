@@ -27,8 +27,8 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_claim::protocol::{Acceptance, resolve};
 use beadlock_claim::target::Target;
-use beadlock_console::Common;
-use beadlock_console::end::End;
+use beadlock_console::Console;
+use beadlock_console::end::ProgramEnd;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,7 +75,7 @@ pub enum FleetCommand {
     Destroy(destroy::DestroyArgs),
 }
 
-pub fn run(typed: &FleetArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: &FleetArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     match &typed.command {
         FleetCommand::Create(typed) => create::run(typed, environment, common),
         FleetCommand::Join(typed) => join::run(typed, environment, common),

@@ -21,13 +21,13 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Exit;
 use beadlock_claim::words::shown_age;
 use beadlock_console::answers::{conclude, ended, print_answer};
-use beadlock_console::end::End;
+use beadlock_console::end::ProgramEnd;
 use beadlock_console::{
-    Common,
+    Console,
     table::{fitted, terminal_width},
 };
 
-pub fn run(environment: &Environment, common: &Common) -> End {
+pub fn run(environment: &Environment, common: &Console) -> ProgramEnd {
     match config(environment).and_then(|config| look(&config).map_err(fleet_error)) {
         Ok(Seen {
             fleet,
@@ -40,7 +40,7 @@ pub fn run(environment: &Environment, common: &Common) -> End {
                 Exit::Done.code(),
             )
         }
-        Err(error) => conclude(common, Err((End::Code(error.exit().code()), error))),
+        Err(error) => conclude(common, Err((ProgramEnd::Code(error.exit().code()), error))),
     }
 }
 

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::words::{Part, quoted, to_type};
-use beadlock_console::end::End;
+use beadlock_console::end::ProgramEnd;
 use beadlock_console::{
-    Common,
+    Console,
     answers::{conclude, ended, print_answer},
 };
 
@@ -82,7 +82,7 @@ impl Scope {
     }
 }
 
-pub fn run(typed: &SetupGitArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: &SetupGitArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     let scope = if typed.local {
         Scope::Local
     } else {
@@ -96,7 +96,7 @@ pub fn run(typed: &SetupGitArgs, environment: &Environment, common: &Common) -> 
             let is_printed = print_answer(common, done.json(), None, || done.text());
             ended(is_printed, Exit::Done.code())
         }
-        Err(error) => conclude(common, Err((End::Code(error.exit().code()), error))),
+        Err(error) => conclude(common, Err((ProgramEnd::Code(error.exit().code()), error))),
     }
 }
 

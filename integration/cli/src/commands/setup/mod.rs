@@ -9,8 +9,8 @@ mod git;
 use clap::{Args, Subcommand};
 
 use beadlock_claim::environment::Environment;
-use beadlock_console::Common;
-use beadlock_console::end::End;
+use beadlock_console::Console;
+use beadlock_console::end::ProgramEnd;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +31,7 @@ pub enum SetupProgram {
     Git(git::SetupGitArgs),
 }
 
-pub fn run(typed: &SetupArgs, environment: &Environment, common: &Common) -> End {
+pub fn run(typed: &SetupArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     match &typed.program {
         SetupProgram::Git(typed) => git::run(typed, environment, common),
     }

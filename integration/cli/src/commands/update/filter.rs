@@ -21,13 +21,13 @@ use beadlock_claim::protocol::file::{FileLock, nested};
 use beadlock_claim::words;
 use beadlock_claim::{environment::Environment, wait::Deadline};
 use beadlock_claim::{
-    loss::{Loss, Watch, WatchStart},
+    loss::{Loss, LossWatcher, WatchStart},
     observe::Stopped,
 };
 use beadlock_console::talk::Talk;
 use beadlock_files::json::{Check, Spilled};
 use beadlock_session::on_loss::OnLoss;
-use beadlock_session::supervise::{Alarm, Alarms, Response, Running};
+use beadlock_session::supervise::{Alarm, Alarms, Response, RunningCommand};
 use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
 use beadlock_supervise::signals::Signals;
 use beadlock_supervise::tree::{CommandEnd, Tree};
@@ -39,7 +39,7 @@ const NET: Duration = Duration::from_secs(5);
 /// A filter whose process waits to execute. Dropped, it ends without having run.
 pub struct Filter {
     command: Command,
-    running: Running,
+    running: RunningCommand,
     waiting: Waiting,
     child: Child,
     watchdog: Watchdog,
@@ -107,7 +107,7 @@ impl Filter {
             },
         )?;
         let tree = tree.without(watchdog.pid());
-        let running = Running {
+        let running = RunningCommand {
             pid,
             own_group,
             kill_after,
@@ -163,7 +163,7 @@ impl Filter {
             let mut course = Course {
                 limit: Deadline::after(limit),
                 kill_after: running.kill_after,
-                watch: Watch::over(lock, WatchStart::FirstLook),
+                watch: LossWatcher::over(lock, WatchStart::FirstLook),
                 ended,
                 told,
                 poured: None,
@@ -204,7 +204,7 @@ impl Filter {
 struct Course<'a> {
     limit: Deadline,
     kill_after: Duration,
-    watch: Watch<'a>,
+    watch: LossWatcher<'a>,
     /// Readable when its output has ended.
     ended: PipeReader,
     told: Receiver<Poured>,

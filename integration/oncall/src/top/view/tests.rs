@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::row::{LocalLook, LogHistory};
 use super::super::source::TopUpdate;
 use super::*;
-use crate::agent::report::AgentStatus;
+use crate::agent::report::AgentAnswer;
 
 const LOOK: TopLook = TopLook {
     has_colours: false,
@@ -19,7 +19,7 @@ fn wall() -> LogTime {
     LogTime::parse("2026-11-25T07:03:13Z").unwrap()
 }
 
-fn status() -> AgentStatus {
+fn status() -> AgentAnswer {
     let row = |dir: &str, state: &str, why: Option<&str>| {
         json!({"dir": dir, "state": state, "age_ms": 2_700_000, "why": why,
             "next": why.map(|_| "git -C /srv/teams/one rebase --continue"), "streak": null,

@@ -145,7 +145,7 @@ fn a_mark_of_a_wrong_shape_is_none() {
     };
     let whole = r#"{"id":"i","machine_id":"m","boot_id":"b","pid_ns":"pid:[1]","time_ns":null,"start_ticks":7,"x":0,
         "version":"2","started_at":"2026-01-02T03:04:05.5Z","boottime_ns":9,"about":"https://ci/1"}"#;
-    let expected = Mark {
+    let expected = BeadlockKey {
         id: "i".to_owned(),
         version: Some("2".to_owned()),
         started_at: StartedAt::parse("2026-01-02T03:04:05.5Z"),
