@@ -97,10 +97,9 @@ fn watch(mut child: Child, is_to_end: &AtomicBool) {
     while matches!(child.try_wait(), Ok(None)) {
         if is_to_end.load(Ordering::Relaxed) || begun.elapsed() > BOUND {
             let mut group = Group(Pid::from_raw(child.id().cast_signed()));
-            end_all(
-                &mut group,
-                Ending::new(Asks::Present, GRACE, Instant::now()),
-            );
+            // Where `/proc` is another namespace's, the dead leader keeps its group known until it is reaped below.
+            let ending = Ending::new(Asks::Present, GRACE, Instant::now()).giving_up_after(GRACE);
+            end_all(&mut group, ending);
             let _ = child.wait();
             return;
         }

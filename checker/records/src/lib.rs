@@ -6,12 +6,12 @@
 //! changed member by member:
 //!
 //! ```
-//! use beadlock_records::{Labels, Undecided, merge};
+//! use beadlock_records::{ConflictLabels, Undecided, merge};
 //!
 //! let base = br#"{"id":"bd-7","title":"milk","priority":2,"updated_at":"2026-03-01T08:00:00Z"}"#;
 //! let ours = br#"{"id":"bd-7","title":"oat milk","priority":2,"updated_at":"2026-03-02T08:00:00Z"}"#;
 //! let theirs = br#"{"id":"bd-7","title":"milk","priority":1,"updated_at":"2026-03-03T08:00:00Z"}"#;
-//! let merged = merge(base, ours, theirs, &Undecided::Mark(Labels::default()))?;
+//! let merged = merge(base, ours, theirs, &Undecided::Mark(ConflictLabels::default()))?;
 //! assert_eq!(
 //!     merged.bytes,
 //!     b"{\"id\":\"bd-7\",\"title\":\"oat milk\",\"priority\":1,\"updated_at\":\"2026-03-03T08:00:00Z\"}\n"

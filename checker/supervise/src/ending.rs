@@ -9,8 +9,8 @@
 //! [`end_all`] is the loop around it. A program that waits for other events too makes its own steps with it.
 //!
 //! # Limits
-//! A process that is killed may take long to end, and one of another user may not be killed at all. Both are asked ever
-//! more seldom, and waited for.
+//! A process that is killed may take long to end, and one of another user may not be killed at all. Both get KILL ever
+//! more seldom, and are waited for; their end is seen late by a tenth of the time that it has taken, and by 2 s at most.
 
 use std::collections::HashMap;
 use std::thread::sleep;
@@ -199,9 +199,17 @@ impl Ending {
     /// What the clock and the look ask for, and a deadline that is kept elsewhere. KILL reaches the watchdogs of holds
     /// among the living only when nobody else is left: until then their locks are held.
     pub fn next(&mut self, look: &TreeLook, now: Now, demand: Demand) -> EndingStep {
+        let mut send = Vec::new();
         let done = match look {
             TreeLook::Nobody => true,
-            TreeLook::NoneSeen => std::mem::replace(&mut self.seen_none, true),
+            TreeLook::NoneSeen => {
+                let is_first = !std::mem::replace(&mut self.seen_none, true);
+                // A chain of processes may outrun each scan; their group is reached all the same.
+                if is_first && self.asks == Asks::Present && !self.has_asked {
+                    send = vec![(self.signal, Vec::new()), (Signal::SIGCONT, Vec::new())];
+                }
+                !is_first
+            }
             TreeLook::Living(_) | TreeLook::Hidden => {
                 self.seen_none = false;
                 return if demand == Demand::Kill || self.is_over(now.instant) {
@@ -212,7 +220,7 @@ impl Ending {
             }
         };
         EndingStep {
-            send: Vec::new(),
+            send,
             again_in: SHORT,
             done,
         }
@@ -270,7 +278,8 @@ impl Ending {
         false
     }
 
-    /// New ones get KILL at once. The same ones again get it after a pause, which grows: they may not be killed at all.
+    /// Processes that are new get KILL at once. Those that stay get it again after a pause, which grows: they may not be
+    /// killed at all.
     fn kill(&mut self, living: &[Stat], now: Instant) -> EndingStep {
         let mut ids: Vec<Id> = living.iter().map(id).collect();
         ids.sort_unstable();
@@ -279,14 +288,19 @@ impl Ending {
         let last = self
             .give_up
             .map_or(Duration::MAX, |limit| limit.saturating_sub(is_for));
-        let before = self.killing.take().filter(|before| before.living == ids);
-        let left = before.as_ref().map_or(Duration::ZERO, |before| {
+        let before = self.killing.take();
+        let stays = |before: &Killing| before.living.iter().any(|id| ids.contains(id));
+        let left = before.as_ref().filter(|before| before.living == ids);
+        let left = left.map_or(Duration::ZERO, |before| {
             (before.last + before.pause).saturating_duration_since(now)
         });
         let (killing, send, again_in) = match before {
             Some(before) if !left.is_zero() => (before, Vec::new(), left),
             before => {
-                let pause = before.map_or(SHORT, |before| (before.pause * 2).min(KILL_AGAIN));
+                let pause = match before {
+                    Some(before) if stays(&before) => (before.pause * 2).min(KILL_AGAIN),
+                    _ => SHORT,
+                };
                 let killing = Killing {
                     since,
                     last: now,
@@ -298,9 +312,11 @@ impl Ending {
             }
         };
         self.killing = Some(killing);
+        // A look between two KILLs: nothing else may tell of the end.
+        let look_in = (is_for / 10).clamp(self.longest_pause, self.longest_pause.max(KILL_AGAIN));
         EndingStep {
             send,
-            again_in: again_in.min(last),
+            again_in: again_in.min(look_in).min(last),
             done: last.is_zero(),
         }
     }

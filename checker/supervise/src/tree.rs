@@ -229,15 +229,16 @@ impl Tree {
 
     /// Kills our own children but `main`, and those that fall to us by it, again and again for a while. A chain of
     /// processes that each start the next and end is faster than a scan. A child's number is its own until we reap it.
+    /// The watchdogs of holds in the tree are left to [`Ending`](crate::ending::Ending): what they watch may still live.
     pub fn kill_orphans(&self, main: i32) {
         for _ in 0..KILL_ROUNDS {
-            match self.orphans(main) {
-                Some(orphans) if !orphans.is_empty() => {
-                    for stat in orphans {
-                        let _ = kill(Pid::from_raw(stat.pid), Signal::SIGKILL);
-                    }
-                }
-                _ => return,
+            let mut orphans = self.orphans(main).unwrap_or_default();
+            orphans.retain(|stat| HelperKind::of(stat.pid) != Some(HelperKind::Watchdog));
+            if orphans.is_empty() {
+                return;
+            }
+            for stat in orphans {
+                let _ = kill(Pid::from_raw(stat.pid), Signal::SIGKILL);
             }
         }
     }

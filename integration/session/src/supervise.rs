@@ -350,7 +350,8 @@ impl RunningCommand {
         if signal == Signal::SIGCHLD {
             // A command that is to end within a grace must not stop us: nobody would see the grace's end.
             let is_late = came.cause.is_none() && alarms.is_late();
-            if !is_late && !came.must_end {
+            let has_no_end = came.ending.left(Instant::now()) == Duration::MAX;
+            if !is_late && has_no_end {
                 self.stop_with_the_command();
             }
             return;
@@ -423,8 +424,8 @@ impl RunningCommand {
         match alarm.response {
             Response::End(grace) => {
                 came.must_end = true;
-                // The words of the alarm say it.
-                came.said_killing |= grace.is_zero();
+                // The words of the alarm say it, where it has any.
+                came.said_killing |= grace.is_zero() && alarm.words.is_some();
                 came.ending.ask_within(grace, Instant::now());
                 // First: the reader of the words may have stopped reading.
                 self.step(&self.tree.look(self.pid), came, talk);

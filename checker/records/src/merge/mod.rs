@@ -100,12 +100,12 @@ fn check_size(version: &[u8]) -> Result<(), TooLarge> {
 /// With ours and theirs exchanged the result is the same, but for the halves of conflicts.
 ///
 /// ```
-/// use beadlock_records::{Labels, Undecided, merge};
+/// use beadlock_records::{ConflictLabels, Undecided, merge};
 ///
 /// let base = b"{\"id\":\"bd-1\"}\n";
 /// let ours = b"{\"id\":\"bd-1\"}\n{\"id\":\"bd-2\"}\n";
 /// let theirs = b"{\"id\":\"bd-1\"}\n{\"id\":\"bd-3\"}\n";
-/// let merged = merge(base, ours, theirs, &Undecided::Mark(Labels::default()))?;
+/// let merged = merge(base, ours, theirs, &Undecided::Mark(ConflictLabels::default()))?;
 /// assert_eq!(merged.bytes, b"{\"id\":\"bd-1\"}\n{\"id\":\"bd-2\"}\n{\"id\":\"bd-3\"}\n");
 /// assert!(merged.conflicts.is_empty());
 /// # Ok::<(), beadlock_records::TooLarge>(())

@@ -116,7 +116,8 @@ fn a_look_that_shows_nobody_while_somebody_lives_is_not_the_end() {
 #[test]
 fn what_those_that_were_asked_start_to_tidy_up_is_left_alone_until_the_grace_is_over() {
     let mut bench = Bench::new(Asks::Present, GRACE);
-    bench.next(0, &TreeLook::NoneSeen);
+    let nobody = bench.next(0, &TreeLook::NoneSeen);
+    assert_eq!(nobody.send, asked(&[]), "a chain in the group hears it");
     assert_eq!(bench.next(5, &living(&[1])).send, asked(&[1]));
     assert_eq!(bench.next(10, &living(&[1, 2])).send, []);
     assert_eq!(bench.next(10_000, &living(&[2])).send, killed(&[2]));
@@ -162,19 +163,32 @@ fn who_may_not_be_killed_is_asked_ever_more_seldom_and_a_new_one_at_once() {
     let mut bench = Bench::new(Asks::EachNew, Duration::ZERO);
     let (mut millis, mut pauses) = (0, Vec::new());
     for _ in 0..11 {
-        let step = bench.next(millis, &living(&[1, 2]));
+        let mut step = bench.next(millis, &living(&[1, 2]));
         assert_eq!(step.send, killed(&[1, 2]));
-        let pause = u64::try_from(step.again_in.as_millis()).unwrap();
-        pauses.push(pause);
-        let early = bench.next(millis + pause / 2, &living(&[2, 1]));
-        assert_eq!(early.send, [], "woken before its time");
-        millis += pause;
-        assert_eq!(
-            bench
-                .ending
-                .left(bench.begun + Duration::from_millis(millis)),
-            Duration::ZERO
-        );
+        let since = millis;
+        let at = |millis| bench.begun + Duration::from_millis(millis);
+        while !bench.ending.left(at(millis)).is_zero() {
+            let look_in = u64::try_from(step.again_in.as_millis()).unwrap();
+            let late = (millis / 10).clamp(20, 2000);
+            assert!(look_in <= late, "no look for {look_in} ms at {millis} ms");
+            let early = TreeLook::Living(processes(&[2, 1]));
+            let now = Now {
+                instant: at(millis + look_in / 2),
+                ticks: 0,
+            };
+            let woken = bench.ending.next(&early, now, Demand::Nothing);
+            assert_eq!(woken.send, [], "woken before its time");
+            millis += look_in;
+            if !bench.ending.left(at(millis)).is_zero() {
+                let now = Now {
+                    instant: at(millis),
+                    ticks: 0,
+                };
+                step = bench.ending.next(&early, now, Demand::Nothing);
+                assert_eq!(step.send, [], "only looked");
+            }
+        }
+        pauses.push(millis - since);
     }
     assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2000, 2000]);
     bench.next(millis, &living(&[1, 2]));
@@ -236,4 +250,21 @@ fn one_that_waits_is_woken_by_ends_and_kills_once_it_is_told_to() {
     assert_eq!(next(&mut ending, &living(&[1, 2])).send, []);
     ending.kill_within(Duration::ZERO, now.instant);
     assert_eq!(next(&mut ending, &living(&[1, 2])).send, killed(&[1, 2]));
+}
+
+#[test]
+fn who_cannot_be_killed_and_starts_others_costs_a_look_ever_more_seldom() {
+    let mut bench = Bench::new(Asks::EachNew, Duration::ZERO);
+    let (mut at, mut looks, mut child) = (0, 0, 2);
+    while at < 60_000 {
+        let step = bench.next(at, &living(&[1, child]));
+        assert_eq!(
+            step.send,
+            killed(&[1, child]),
+            "the new one gets it at once"
+        );
+        at += u64::try_from(step.again_in.as_millis()).unwrap();
+        (looks, child) = (looks + 1, child + 1);
+    }
+    assert!(looks < 120, "{looks} looks in a minute");
 }

@@ -9,8 +9,8 @@
 //!
 //! # Limits
 //! A file system that stops answering after it was asked hangs the command, at most until the file system answers
-//! again. What lies beside the target is asked as well (`--audit`, `--report`, `--intent`, `$BEADS_DIR`), but neither
-//! `$PATH` nor the command that `hold` runs. The time for an answer is not taken off the wait for a holder that
+//! again. What lies beside the target is asked as well (`--audit`, `--report`, `--intent`, `--schema`, `$BEADS_DIR`),
+//! but neither `$PATH`, nor `$BEADLOCK_RESULT_FILE`, nor the command that `hold` runs. The time for an answer is not taken off the wait for a holder that
 //! follows. Where `list` may start no thread, its search looks at mount points before it leaves them out.
 
 mod helper;

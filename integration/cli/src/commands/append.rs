@@ -31,7 +31,7 @@ stays. A last line of the file that has no end, as a crash leaves it, is kept ap
 is. No backup is made.
 
 Exit 0: added. Else the file is as it was, unless it is said to be added, and 1: a line is not what it has to be, \
-or there is no room. 2: usage. 8: the lock was not obtained. 9: it was lost.";
+or there is no room. 2: usage. 5: the file system does not answer. 8: the lock was not obtained. 9: it was lost.";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]

@@ -41,8 +41,8 @@ killed.
 
 Exit 0: written. Else the file is as it was, unless it is said to be written, and the filter's own code says why; \
 124: it took too long; 126, 127: it cannot be executed, there is none; 128+N: it was killed by signal N; 1: its \
-output is not what the file has to be, there is no room, or there is no file; 2: usage; 8: the lock was not \
-obtained; 9: it was lost.";
+output is not what the file has to be, there is no room, or there is no file; 2: usage; 5: the file system does \
+not answer; 8: the lock was not obtained; 9: it was lost.";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]

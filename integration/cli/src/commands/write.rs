@@ -39,7 +39,8 @@ any other. Mode, ACL and owner of the file are kept, and a symbolic link stays o
 written. Other extended attributes are not kept. Other hard links keep the old content, which is warned of.
 
 Exit 0: written. Else the file is as it was, unless it is said to be written, and 1: the content is not what it \
-has to be, or there is no room. 2: usage. 8: the lock was not obtained. 9: it was lost.";
+has to be, or there is no room. 2: usage. 5: the file system does not answer. 8: the lock was not \
+obtained. 9: it was lost.";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
