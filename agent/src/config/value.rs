@@ -39,9 +39,7 @@ fn typed<'de, D: Deserializer<'de>, T, E: Display>(
             Value::Float(number) if number.is_infinite() => {
                 return Err("must be a text in quotes, or a number below 2^63".to_owned());
             }
-            Value::Integer(number) => number.to_string(),
-            // As short as it was written: the words of an error quote it.
-            Value::Float(number) => format!("{number:?}"),
+            Value::Integer(_) | Value::Float(_) => value.to_string(),
             _ => return Err("must be a text in quotes, or a number".to_owned()),
         };
         parse(&text).map_err(|why| why.to_string())
