@@ -253,7 +253,7 @@ fn a_signal_is_passed_on_and_nothing_is_changed() {
         let words = [
             "sh",
             "-c",
-            "echo $$ > pid; trap 'echo told > told; exit 0' TERM HUP INT; cat; while :; do sleep 0.05; done",
+            "trap 'echo told > told; exit 0' TERM HUP INT; echo $$ > pid; cat; while :; do sleep 0.05; done",
         ];
         let running = scene.start(&[&UPDATE[..], &words].concat());
         pid(&scene, "pid");
