@@ -386,8 +386,9 @@ fn foreign(repository: &Repository, range: &[String]) -> Result<Option<(String, 
     Ok(first.map(|first| (first, count)))
 }
 
-/// Whether a remote says that its branch has moved while it took the commits in. It says the same when it cannot write.
-fn is_race(why: &str) -> bool {
+/// Whether a remote says that its branch has moved while it took the commits in, or that another push has it locked. It
+/// says the same when it cannot write.
+pub(crate) fn is_race(why: &str) -> bool {
     [
         "failed to update ref",
         "cannot lock ref",

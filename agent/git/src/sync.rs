@@ -1,5 +1,8 @@
 //! One sync: its steps, and what it finds out on the way.
 
+use std::thread;
+use std::time::Duration;
+
 use beadlock_base::secrets::masked;
 
 use crate::changes::CommitSeen;
@@ -17,6 +20,13 @@ use beadlock_repository::{
 
 /// How often a sync waits for that of another database of its repository.
 const NEIGHBOURS: usize = 3;
+
+/// How long a push waits, again and again, for another push of the same branch to end, before it is refused.
+const WHILE_LOCKED: [Duration; 3] = [
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_millis(900),
+];
 
 /// The findings of a sync so far: its report, and what the agent is told beside it.
 #[derive(Debug, Default)]
@@ -312,8 +322,9 @@ impl Conversation<'_> {
                 _ => {}
             }
         }
-        for _ in 0..2 {
-            let fetched = match is_fetch_due {
+        let (mut rounds, mut pauses) = (0, WHILE_LOCKED.iter());
+        while rounds < 2 {
+            let mut fetched = match is_fetch_due {
                 true => self.route.fetch(repository, self.network, &known)?,
                 false => Fetched::known(&known),
             };
@@ -322,12 +333,9 @@ impl Conversation<'_> {
             if let Some(rejected) = &rejected
                 && rejected.tips == tips
             {
-                // It may say why: the branch is gone there.
-                if let Some(missing) = fetched.missing {
-                    return Err(missing);
-                }
-                let at = self.route.places().next().unwrap_or(self.route.first());
-                return Err(at.stop(Event::PushRefused, &rejected.why));
+                self.wait_out(rejected, fetched.missing.take(), &mut pauses)?;
+            } else {
+                rounds += 1;
             }
             let distance = self.pull(findings, head, &tips)?;
             // What did not answer the last time is not asked for a push, too. Another URL may take it.
@@ -359,6 +367,28 @@ impl Conversation<'_> {
             GitReason::Raced,
             why,
         ))
+    }
+
+    /// After a push was rejected by a remote that has not moved: waits where another push of the branch may be under way
+    /// there, and refuses where it takes its time.
+    fn wait_out<'a>(
+        &self,
+        rejected: &Rejection,
+        missing: Option<Stop>,
+        pauses: &mut impl Iterator<Item = &'a Duration>,
+    ) -> Result<(), Stop> {
+        // It may say why: the branch is gone there.
+        if let Some(missing) = missing {
+            return Err(missing);
+        }
+        if push::is_race(&rejected.why)
+            && let Some(pause) = pauses.next()
+        {
+            thread::sleep(*pause);
+            return Ok(());
+        }
+        let at = self.route.places().next().unwrap_or(self.route.first());
+        Err(at.stop(Event::PushRefused, &rejected.why))
     }
 
     /// Refuses to push: the branch has no place, or commits that are not ours.

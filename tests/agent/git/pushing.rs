@@ -190,6 +190,34 @@ fn somebody_was_faster() {
     );
 }
 
+/// Another push of the branch is under way at the remote, which has it locked meanwhile: waited for, and no refusal.
+#[test]
+fn another_push_has_the_branch_locked() {
+    if stops_when_naive() {
+        return;
+    }
+    let bench = Bench::new();
+    bench.write(".beads/mine.jsonl", "{\"id\":\"mine\"}\n");
+    let lock = bench.remote().join("refs/heads/main.lock");
+    fs::write(&lock, "").expect("lock");
+    // The first push finds it locked, and so does the second.
+    let told = bench.once_before_nth("push", 3, "rm ../remote.git/refs/heads/main.lock");
+    told.ends_with(0, "waited");
+    assert!(!told.log.contains("refused"), "{}", told.log);
+    bench.is_synced("waited");
+
+    // It stays locked, as after a kill of git there: that is a refusal.
+    bench.write(
+        ".beads/mine.jsonl",
+        "{\"id\":\"mine\"}\n{\"id\":\"more\"}\n",
+    );
+    fs::write(&lock, "").expect("lock");
+    let told = bench.once();
+    told.says("[remote rejected] (failed to update ref)", "locked");
+    fs::remove_file(&lock).expect("unlock");
+    bench.syncs("unlocked");
+}
+
 /// A remote that always refuses: said, with its words; our side is whole; not asked in every cycle.
 #[test]
 fn a_remote_that_refuses() {
