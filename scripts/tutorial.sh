@@ -132,7 +132,7 @@ suite() {
 
 suite 'format' "$cargo" fmt --all --check
 suite 'clippy' "$cargo" clippy --locked --quiet --package beadlock-core --package beadlock-claim --package beadlock-explain --package beadlock-cli --lib -- --deny warnings
-suite 'unit tests of the checker' "$cargo" test --locked --quiet --package beadlock-core --lib -- dialect:: target::
+suite 'unit tests of the checker' "$cargo" test --locked --quiet --package beadlock-core --lib -- record:: target::
 suite 'unit tests of the protocols' "$cargo" test --locked --quiet --package beadlock-claim --package beadlock-explain --package beadlock-cli --lib
 suite 'conformance of the toy' "$cargo" test --locked --quiet --package beadlock-tests --test conformance toy::
 

@@ -15,7 +15,7 @@ use beadlock_core::database::Database;
 use beadlock_core::facts;
 use beadlock_core::{Place, Removed, Skip};
 
-use crate::log::{self, own};
+use crate::log::{self, agent_lines};
 
 /// How many entries the queue holds.
 const IN_FLIGHT: usize = 4096;
@@ -44,7 +44,7 @@ impl AuditTrail {
                 if let Err(failed) = audit.write(&entry)
                     && failed.is_news()
                 {
-                    log::line(database, own::not_audited(entry.event(), &failed));
+                    log::line(database, agent_lines::not_audited(entry.event(), &failed));
                 }
             }
             let _ = ending.send(());

@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::{collections::BTreeSet, future::pending, iter};
 
-use beadlock_base::beside::Helpers;
 use beadlock_base::children::{OwnChild, starting};
+use beadlock_base::helper::Helpers;
 use beadlock_base::process::{self, Stat, environment_has};
 use beadlock_base::sys;
 use beadlock_supervise::ending::{Asks, Ending, Members, TreeLook, end_all};

@@ -15,13 +15,13 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use beadlock_base::address::Address;
-use beadlock_base::beside::Helpers;
-use beadlock_base::{error::system_words, opened::OpenDirectory};
+use beadlock_base::helper::Helpers;
+use beadlock_base::{error::system_words, open_directory::OpenDirectory};
 use beadlock_core::database::Database;
-use beadlock_core::dialect::Record;
+use beadlock_core::record::Record;
 use beadlock_core::{Cycle, Decision, Entered, Options, Reason};
 use beadlock_core::{gate::Gate, redirect, zombie::Zombie};
-use beadlock_git::{FetchCrowd, HostLimits, SyncPlan, SyncReport, SyncResult};
+use beadlock_git::{FetchLimit, HostLimits, SyncPlan, SyncReport, SyncResult};
 use beadlock_supervise::runner;
 use beadlock_trust::Owners;
 use tokio::task::spawn_blocking;
@@ -35,9 +35,9 @@ use crate::cycle_end::CycleEnd;
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::fleet::{NotEntered, Right, Rights};
-use crate::log::{self, AgentLine, own};
+use crate::http::Metrics;
+use crate::log::{self, AgentLine, agent_lines};
 use crate::outcome::{CycleFailure, CycleOutcome};
-use crate::outside::Metrics;
 use crate::stamp;
 use crate::watch::DatabaseWatch;
 
@@ -59,7 +59,7 @@ pub(crate) struct CycleServices {
     pub(crate) metrics: Arc<Metrics>,
     /// The rights in the fleet; `None` in a program without the fleet feature.
     pub(crate) fleet: Option<Box<dyn Rights>>,
-    pub(crate) fetches: Arc<FetchCrowd>,
+    pub(crate) fetches: Arc<FetchLimit>,
     /// Counts the requests to fetch every database at once.
     pub(crate) fetch_requests: AtomicU64,
     /// How often the hosts of the network are asked.
@@ -194,16 +194,16 @@ pub(crate) fn check(
             error.kind(),
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
         ) {
-            log::line(number, own::no_database(error));
+            log::line(number, agent_lines::no_database(error));
             let why = format!("there is no database any more: {error}");
             return CheckResult::Ended(not_served("gone", why));
         }
         if !std::mem::replace(&mut told.no_gate, true) {
-            log::line(number, own::no_gate(error));
+            log::line(number, agent_lines::no_gate(error));
         }
     }
     if let Some(removed) = cycle.decision().removed() {
-        log::line(number, own::removed_stale(cycle.decision()));
+        log::line(number, agent_lines::removed_stale(cycle.decision()));
         services.trail.removed(number, database, removed);
         services.metrics.removed_stale(removed.reason);
         services.watch.forget_lock_gone(number);
@@ -221,7 +221,7 @@ pub(crate) fn check(
         CycleAction::Git | CycleAction::Exec(_) => return CheckResult::Free(cycle, right),
     };
     let mut lines = begin(told);
-    lines.push(own::ended(&end));
+    lines.push(agent_lines::ended(&end));
     log::lines(number, lines);
     leave(cycle, right);
     CheckResult::Ended(outcome)
@@ -341,7 +341,10 @@ fn skipped(
     }
     if let Some(took) = told.streak.is_long(now, policy.skip_warn) {
         services.metrics.skip_warnings.inc();
-        log::line(*number, own::still_skipping(decision, took, &database.dir));
+        log::line(
+            *number,
+            agent_lines::still_skipping(decision, took, &database.dir),
+        );
     }
 }
 
@@ -353,7 +356,7 @@ fn served<T>(
 ) -> Result<T, String> {
     found.inspect_err(|why| {
         if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(why) {
-            log::announce(own::not_serving(&database.dir, why));
+            log::announce(agent_lines::not_serving(&database.dir, why));
             told.not_serving.push(why.clone());
         }
     })
@@ -378,7 +381,7 @@ fn begin(told: &mut LoggedState) -> Vec<AgentLine> {
     told.streak
         .resumed(Instant::now())
         .into_iter()
-        .chain([own::begun()])
+        .chain([agent_lines::begun()])
         .collect()
 }
 
@@ -414,7 +417,7 @@ pub(crate) async fn run(
         }
     };
     // Before the gate is let go. The log has a writer of its own, so the line may still come later.
-    log::line(number, own::ended(&end));
+    log::line(number, agent_lines::ended(&end));
     tracing::debug!(end = end.to_string(), took = ?begun.elapsed(), ?report, "work ended");
     leave(cycle, right);
     // Last: if this process is killed before, the runner lets the gate go.

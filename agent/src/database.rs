@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use beadlock_core::dialect::Record;
+use beadlock_core::record::Record;
 use beadlock_core::zombie::Zombie;
 use beadlock_core::{Decision, Reason};
 use beadlock_git::{SyncHistory, Upkeep};
 use beadlock_trust::DirStamp;
 use tokio::time::Instant;
 
-use crate::log::{AgentLine, own};
+use crate::log::{AgentLine, agent_lines};
 use crate::watch::Marks;
 
 /// The first and the longest wait of a database whose lock went away during its cycle.
@@ -267,7 +267,7 @@ impl Streak {
         }
         running.busy_said = is_busy.then_some(now);
         running.skips += 1;
-        let mut lines = vec![own::skipped(decision)];
+        let mut lines = vec![agent_lines::skipped(decision)];
         if let Some(record) = decision.record() {
             let zombie = if running.said_zombie {
                 None
@@ -277,7 +277,11 @@ impl Streak {
             running.said_zombie |= zombie.is_some();
             if zombie.is_some() || !running.said_held {
                 running.said_held = true;
-                lines.push(own::held(record, decision.reason(), zombie.as_ref()));
+                lines.push(agent_lines::held(
+                    record,
+                    decision.reason(),
+                    zombie.as_ref(),
+                ));
             }
         }
         lines
@@ -327,7 +331,10 @@ impl Streak {
     pub(crate) fn resumed(&mut self, now: Instant) -> Option<AgentLine> {
         self.releasing = false;
         let ended = self.running.take()?;
-        Some(own::resumed(ended.skips, now.duration_since(ended.since)))
+        Some(agent_lines::resumed(
+            ended.skips,
+            now.duration_since(ended.since),
+        ))
     }
 }
 

@@ -26,7 +26,6 @@
 )]
 
 mod audit;
-mod beside;
 mod command;
 mod config;
 mod cycle;
@@ -34,11 +33,12 @@ mod cycle_end;
 mod database;
 mod diagnostics;
 mod fleet;
+mod hang;
+mod http;
 mod limits;
 mod log;
 mod notify;
 mod outcome;
-mod outside;
 mod roots;
 mod scheduler;
 mod stamp;
@@ -55,14 +55,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use beadlock_base::beside::Helpers;
+use beadlock_base::helper::Helpers;
 use nix::sys::signal::Signal;
 
 use crate::audit::AuditTrail;
 use crate::config::{AgentSettings, CommandLine, RunMode};
 use crate::diagnostics::Diagnostics;
+use crate::http::{HttpEndpoint, Metrics, Questions};
 use crate::limits::{has_descriptors_for_the_loop, no_events};
-use crate::outside::{Door, Metrics, Questions};
 use crate::scheduler::{AgentSignals, Scheduler};
 
 /// `beadlock-agent` with its arguments, the program's name first. Returns when it is told to end (SIGTERM,
@@ -125,10 +125,11 @@ fn print(typed: &CommandLine, settings: &AgentSettings) -> Result<(), ConfigFail
 fn door(
     settings: &AgentSettings,
     metrics: &Arc<Metrics>,
-) -> std::io::Result<Option<(Door, Questions)>> {
+) -> std::io::Result<Option<(HttpEndpoint, Questions)>> {
     match &settings.agent.listen {
         Some(address) if settings.mode != RunMode::Once => {
-            Door::open(address, settings.agent.listen_anywhere, Arc::clone(metrics)).map(Some)
+            HttpEndpoint::open(address, settings.agent.listen_anywhere, Arc::clone(metrics))
+                .map(Some)
         }
         _ => Ok(None),
     }
@@ -186,7 +187,7 @@ fn serve(typed: CommandLine, settings: AgentSettings, helpers: Helpers) -> std::
     if let Some(worker) = auditing {
         worker.close();
     }
-    log::line_to_all(log::own::stopped());
+    log::line_to_all(log::agent_lines::stopped());
     log.close();
     Ok(code)
 }

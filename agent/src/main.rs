@@ -4,12 +4,12 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use beadlock_base::beside;
+use beadlock_base::helper;
 use beadlock_supervise::runner;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let helpers = match beside::serve(&words, &[runner::KIND]) {
+    let helpers = match remote_writer::serve(&words, &[runner::KIND]) {
         Ok(helpers) => helpers,
         Err(code) => return ExitCode::from(code),
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use beadlock_base::{
     filesystem::{FileSystem, Reach},
-    opened::OpenDirectory,
+    open_directory::OpenDirectory,
 };
 use beadlock_core::database::Database;
 use beadlock_core::facts;

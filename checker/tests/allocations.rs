@@ -7,7 +7,7 @@ use std::path::Path;
 
 use allocation_counter::{AllocationInfo, measure};
 use beadlock_checker::{Reason, should_skip_database};
-use beadlock_core::dialect::beads::{BeadlockKey, Record};
+use beadlock_core::record::beads::{BeadlockKey, Record};
 
 /// What the second check allocates: the first reads what holds for the whole life of a process.
 fn of_a_check(dir: &Path, expected: Reason) -> AllocationInfo {

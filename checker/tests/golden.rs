@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use beadlock_base::escape::escaped;
-use beadlock_core::dialect::beads::{BeadlockKey, Record, Rejected, StartedAt};
+use beadlock_core::record::beads::{BeadlockKey, Record, Rejected, StartedAt};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -13,12 +13,12 @@ use beadlock_core::take::{Held, Release};
 use beadlock_claim::error::Code;
 use beadlock_claim::error::Error;
 use beadlock_claim::loss::{self, Loss};
-use beadlock_claim::observe::{Stopped, Unattended, WaitControl};
+use beadlock_claim::observe::{NotAcquired, Uninterrupted, WaitControl};
 use beadlock_claim::protocol::{Acceptance, directory, resolve};
 use beadlock_claim::{
-    asking::CancelCheck,
+    cancel_check::CancelCheck,
     draft::RecordDraft,
-    nested,
+    outer,
     release::release,
     request::{ClaimRequest, LockDraft},
     target::Target,
@@ -119,7 +119,7 @@ impl Hold {
     /// In a command of `beadlock hold` on the same database the claim is nested: it stands under the outer lock, has
     /// its id, and releases nothing.
     pub fn claim(self) -> Result<Claim, Error> {
-        Ok(self.claim_in(&Environment::read(), &mut Unattended)?)
+        Ok(self.claim_in(&Environment::read(), &mut Uninterrupted)?)
     }
 
     /// [`Hold::claim`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
@@ -130,22 +130,22 @@ impl Hold {
             &mut CancelCheck::whether(&mut is_over),
         ) {
             Ok(claim) => Ok(Some(claim)),
-            Err(Stopped::Signalled(_)) => Ok(None),
-            Err(Stopped::Failed(error)) => Err(error),
+            Err(NotAcquired::Signalled(_)) => Ok(None),
+            Err(NotAcquired::Failed(error)) => Err(error),
         }
     }
 
     fn claim_in(
         self,
         environment: &Environment,
-        attendant: &mut dyn WaitControl,
-    ) -> Result<Claim, Stopped> {
+        control: &mut dyn WaitControl,
+    ) -> Result<Claim, NotAcquired> {
         check_holder(&self.holder)?;
         self.labels.check()?;
         let target = resolve(self.target.as_deref(), environment, Acceptance::Any)?;
         target.for_a_guard().map_err(Error::usage)?;
         target.refuse_tracked()?;
-        self.claim_on(target, environment, attendant)
+        self.claim_on(target, environment, control)
     }
 
     /// Claims this target, or stands under the outer claim that this process runs under.
@@ -153,8 +153,8 @@ impl Hold {
         self,
         target: Target,
         environment: &Environment,
-        attendant: &mut dyn WaitControl,
-    ) -> Result<Claim, Stopped> {
+        control: &mut dyn WaitControl,
+    ) -> Result<Claim, NotAcquired> {
         let Self {
             holder,
             labels,
@@ -163,8 +163,8 @@ impl Hold {
             ..
         } = self;
         let (process, drain) = (process_id(), wait.drain(self.drain));
-        nested::refuse_inside_a_cycle(&target, environment)?;
-        if let Some(id) = nested::outer_claim(&target, environment) {
+        outer::refuse_inside_a_cycle(&target, environment)?;
+        if let Some(id) = outer::outer_claim(&target, environment) {
             return Ok(Claim {
                 held: None,
                 process,
@@ -185,7 +185,7 @@ impl Hold {
             drain,
             options,
         };
-        let held = request.acquire(process, attendant, |_| ())?;
+        let held = request.acquire(process, control, |_| ())?;
         Ok(Claim {
             held: Some(held),
             process,
@@ -232,7 +232,7 @@ impl Claim {
     pub fn still_held(&self) -> Result<(), Error> {
         let Some(held) = &self.held else {
             let lost = || Loss::Vanished.error(&self.id, None, Duration::ZERO, &self.target);
-            return if nested::stands(&self.id, &self.target) {
+            return if outer::stands(&self.id, &self.target) {
                 Ok(())
             } else {
                 Err(lost())
@@ -262,7 +262,7 @@ impl Claim {
         let Some(held) = self.take_ours() else {
             return Ok(None);
         };
-        match release(held, self.target.dir(), patience, &mut Unattended) {
+        match release(held, self.target.dir(), patience, &mut Uninterrupted) {
             Ok(release) => Ok(Some(release)),
             Err(failed) => {
                 let (held, error) = *failed;
@@ -289,7 +289,7 @@ impl Drop for Claim {
                 held,
                 self.target.dir(),
                 Duration::from_secs(1),
-                &mut Unattended,
+                &mut Uninterrupted,
             );
         }
     }

@@ -16,8 +16,8 @@ const PAGE: &str = "docs/adding-a-protocol.md";
 /// What a new protocol touches: its two folders and its file of the command line, the lists of the product, and the list
 /// of the conformance suite.
 const TOUCHED: [&str; 12] = [
-    "checker/core/src/dialect/toy/",
-    "checker/core/src/dialect/mod.rs",
+    "checker/core/src/record/toy/",
+    "checker/core/src/record/mod.rs",
     "checker/core/src/target.rs",
     "integration/explain/src/by_protocol.rs",
     "integration/claim/src/protocol/toy/",
@@ -130,7 +130,7 @@ fn a_page_that_has_rotted_is_seen() {
         "no line \"New file `PATH`:\" stands before this block",
     );
     of(
-        page.replace("`checker/core/src/dialect/toy/mod.rs`:", "`README.md`:"),
+        page.replace("`checker/core/src/record/toy/mod.rs`:", "`README.md`:"),
         "README.md is there already",
     );
 }

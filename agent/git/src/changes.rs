@@ -9,7 +9,7 @@ use crate::{HeldBack, index};
 use beadlock_repository::names::is_record_name;
 use beadlock_repository::stamp::{FileStamp, is_of_this_machine};
 use beadlock_repository::{
-    CommittedFiles, ExcludedNames, Git, LeftOut, Repository, Stop, as_path, refuse_databases,
+    CommittedFiles, ExcludedNames, Git, LeftOut, Repository, SyncStop, as_path, refuse_databases,
     sqlite,
 };
 
@@ -111,7 +111,7 @@ impl DatabaseChanges {
         }
     }
 
-    pub(crate) fn of(repository: &Repository) -> Result<Self, Stop> {
+    pub(crate) fn of(repository: &Repository) -> Result<Self, SyncStop> {
         let options = ["--untracked-files=all", "--ignore-submodules=dirty"];
         let status = if repository.request.contents {
             index::contents_status(repository, &options)?
@@ -230,8 +230,8 @@ impl DatabaseChanges {
         }
     }
 
-    pub(crate) fn stage(&self, git: &Git, index: &Path) -> Result<(), Stop> {
-        let update = |how: &[&str], paths: &[Vec<u8>]| -> Result<(), Stop> {
+    pub(crate) fn stage(&self, git: &Git, index: &Path) -> Result<(), SyncStop> {
+        let update = |how: &[&str], paths: &[Vec<u8>]| -> Result<(), SyncStop> {
             if !paths.is_empty() {
                 let paths: Vec<u8> = paths
                     .iter()

@@ -14,13 +14,13 @@ use std::path::Path;
 use crate::changes::CommitSeen;
 use crate::signing::Unsigned;
 use crate::{
-    DatabaseChanges, Event, HeldBack, IndexLock, Move, arriving, begin, held, index, move_branch,
-    replay, versions,
+    DatabaseChanges, Event, HeldBack, IndexLock, WorktreeMove, begin, held, incoming, index,
+    move_branch, rebase, versions,
 };
 use beadlock_repository::names::{LookedIndex, index_now};
 use beadlock_repository::{
-    BranchHead, GitReason, Repository, Stop, SyncMessage, counted, dolt, entries, hooks, name_case,
-    say, short, turn,
+    BranchHead, GitReason, Repository, SyncMessage, SyncStop, counted, dolt, entries, hooks,
+    name_case, repository_lock, say, short,
 };
 
 /// The branch after a commit.
@@ -48,7 +48,7 @@ pub(crate) fn commit(
     repository: &Repository,
     head: BranchHead,
     looked: Option<&LookedIndex>,
-) -> Result<Committed, Stop> {
+) -> Result<Committed, SyncStop> {
     versions::note(repository, &head.commit);
     let mut changes = DatabaseChanges::of(repository)?;
     name_case::refuse(repository, &changes.gone)?;
@@ -88,7 +88,7 @@ pub(crate) fn commit(
     let Some(NewCommit { commit, tree }) = new else {
         return Ok(Committed::nothing(head, seen));
     };
-    let way = Move {
+    let way = WorktreeMove {
         branch: head.branch.clone(),
         from: head.commit.clone(),
         to: commit.clone(),
@@ -143,7 +143,7 @@ fn as_committed(
     commit: &str,
     index: &Path,
     held: &HeldBack,
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let diff_index =
         repository
             .git
@@ -182,7 +182,7 @@ impl<'a> Draft<'a> {
         repository: &'a Repository,
         head: &BranchHead,
         looked: Option<&LookedIndex>,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self, SyncStop> {
         let (git, draft) = (&repository.git, index::scratch(repository));
         let stamp = index_now(repository);
         let known = looked
@@ -199,7 +199,7 @@ impl<'a> Draft<'a> {
             }
         };
         let before =
-            known.map_or_else(|| replay::tree_of(git, &head.commit), |(_, tree)| Ok(tree))?;
+            known.map_or_else(|| rebase::tree_of(git, &head.commit), |(_, tree)| Ok(tree))?;
         if is_copy {
             index::copy(repository, &draft)?;
             if repository.request.contents {
@@ -228,7 +228,7 @@ impl<'a> Draft<'a> {
         changes: &DatabaseChanges,
         head: &BranchHead,
         held: &HeldBack,
-    ) -> Result<Option<NewCommit>, Stop> {
+    ) -> Result<Option<NewCommit>, SyncStop> {
         let Self {
             repository, before, ..
         } = self;
@@ -259,7 +259,8 @@ impl<'a> Draft<'a> {
             "chore: sync .beads ({})\n",
             counted(changes.count(), "file")
         );
-        fs::write(&message, text).map_err(|error| Stop::io("cannot write", &message, &error))?;
+        fs::write(&message, text)
+            .map_err(|error| SyncStop::io("cannot write", &message, &error))?;
         let file = message.as_os_str();
         hooks::ask(
             repository,
@@ -268,7 +269,8 @@ impl<'a> Draft<'a> {
             Some(&index),
         )?;
         hooks::ask(repository, "commit-msg", &[file], Some(&index))?;
-        let text = fs::read(&message).map_err(|error| Stop::io("cannot read", &message, &error))?;
+        let text =
+            fs::read(&message).map_err(|error| SyncStop::io("cannot read", &message, &error))?;
         let unsigned = Unsigned {
             tree: &tree,
             parents: std::slice::from_ref(&head.commit),
@@ -281,7 +283,7 @@ impl<'a> Draft<'a> {
 }
 
 /// Refuses what a hook has added outside this database, and what has become an SQLite database meanwhile.
-fn refuse_strange(repository: &Repository, before: &str, tree: &str) -> Result<(), Stop> {
+fn refuse_strange(repository: &Repository, before: &str, tree: &str) -> Result<(), SyncStop> {
     let entries = entries::changed(&repository.git, before, tree)?;
     let is_strange = |path: &&[u8]| {
         !repository.has(path) || repository.names.is_left_out(path) || dolt::own_dir(path).is_some()
@@ -296,16 +298,16 @@ fn refuse_strange(repository: &Repository, before: &str, tree: &str) -> Result<(
         let why = format!(
             "the hook pre-commit has added {paths}, which is not the agent's to commit; commit that by hand"
         );
-        return Err(Stop::failed(GitReason::Hook, why));
+        return Err(SyncStop::failed(GitReason::Hook, why));
     }
-    let databases = arriving::databases(&repository.git, entries.iter())?;
+    let databases = incoming::databases(&repository.git, entries.iter())?;
     let have = match databases.len() {
         0 => return Ok(()),
         1 => "has become an SQLite database",
         _ => "have become SQLite databases",
     };
     let paths = repository.shown_all(databases);
-    Err(Stop::failed(
+    Err(SyncStop::failed(
         GitReason::Tracked,
         format!("{paths} {have} meanwhile; the next cycle leaves that out"),
     ))

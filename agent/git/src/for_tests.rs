@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use beadlock_repository::KnownRepository;
+use beadlock_repository::RepositoryFacts;
 use serde_json::{from_value, json};
 
 /// A repository at `top`, as a sync of `database` could have found it.
-pub(crate) fn known(top: &Path, database: &Path) -> KnownRepository {
+pub(crate) fn known(top: &Path, database: &Path) -> RepositoryFacts {
     let known = json!({
         "top": top,
         "git_dir": top.join(".git"),

@@ -33,7 +33,7 @@ use crate::versions::{self, Looked};
 use crate::{DatabaseChanges, Event, index, kept};
 use beadlock_repository::names::is_record_name;
 use beadlock_repository::{
-    BranchHead, Hindrance, Repository, Stop, SyncMessage, SyncTurn, as_path, blobs, say,
+    BranchHead, Hindrance, Repository, RepositoryLock, SyncMessage, SyncStop, as_path, blobs, say,
 };
 
 /// Files that say something to git, and are no records.
@@ -70,7 +70,7 @@ pub(crate) struct HeldBack {
 
 /// The newest commit of the place that the branch has: what is changed here was changed from there on. Without a place
 /// it is the last commit.
-fn place_of(repository: &Repository, head: &BranchHead) -> Result<String, Stop> {
+fn place_of(repository: &Repository, head: &BranchHead) -> Result<String, SyncStop> {
     let settings = repository.settings()?;
     let route = Route::of(repository, settings, &head.branch).ok();
     let place = match &route {
@@ -94,10 +94,10 @@ fn place_of(repository: &Repository, head: &BranchHead) -> Result<String, Stop> 
 impl HeldBack {
     /// Takes the files that are held back or being written out of the changes.
     pub(crate) fn take_out(
-        turn: &SyncTurn<'_>,
+        turn: &RepositoryLock<'_>,
         head: &BranchHead,
         changes: &mut DatabaseChanges,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self, SyncStop> {
         let repository = turn.repository;
         let are_records = |paths: &[Vec<u8>]| paths.iter().any(|path| is_record_name(path));
         if changes.gone.is_empty() && !are_records(&changes.present) {
@@ -157,7 +157,7 @@ impl HeldBack {
         repository: &Repository,
         index: &Path,
         commit: &str,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), SyncStop> {
         let paths: Vec<_> = self.paths.iter().chain(&self.writing).cloned().collect();
         match paths.is_empty() {
             true => Ok(()),
@@ -171,7 +171,7 @@ impl HeldBack {
         &self,
         repository: &Repository,
         index: &Path,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), SyncStop> {
         let git = &repository.git;
         let is_changed = |path: &[u8], text: &Text| {
             !self.has(path) && read(&git.dir.join(as_path(path))).as_ref() != Some(text)
@@ -247,9 +247,9 @@ impl Judge<'_> {
     /// file.
     fn merge_in_the_unknown(
         &mut self,
-        turn: &SyncTurn<'_>,
+        turn: &RepositoryLock<'_>,
         records: &mut [RecordChange],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), SyncStop> {
         for change in records {
             let (Some(head), Some(here)) = (&change.head, &change.here) else {
                 continue;
@@ -279,7 +279,7 @@ impl Judge<'_> {
     }
 
     /// Holds back files with lines that must not be there.
-    fn blemishes(&mut self, records: &mut [RecordChange]) -> Result<(), Stop> {
+    fn blemishes(&mut self, records: &mut [RecordChange]) -> Result<(), SyncStop> {
         for change in records {
             let Some(mut found) = change.blemish() else {
                 continue;
@@ -301,7 +301,7 @@ impl Judge<'_> {
     }
 
     /// Holds back files in which records are gone, or older.
-    fn losses(&mut self, records: &mut [RecordChange]) -> Result<(), Stop> {
+    fn losses(&mut self, records: &mut [RecordChange]) -> Result<(), SyncStop> {
         let losses = self.look_twice(records);
         for (at, mut loss) in losses {
             let change = &mut records[at];
@@ -388,7 +388,7 @@ impl Judge<'_> {
 
     /// The file as git would commit it, where it is not as it lies here: a filter or another encoding. Returns whether
     /// it is another content.
-    fn clean(&mut self, change: &mut RecordChange) -> Result<bool, Stop> {
+    fn clean(&mut self, change: &mut RecordChange) -> Result<bool, SyncStop> {
         if change.here.is_none() {
             return Ok(false);
         }
@@ -409,7 +409,7 @@ impl Judge<'_> {
     }
 
     /// The other record files that are, or will be, in git.
-    fn others(&self, path: &[u8]) -> Result<Vec<Vec<u8>>, Stop> {
+    fn others(&self, path: &[u8]) -> Result<Vec<Vec<u8>>, SyncStop> {
         let repository = self.repository;
         let ls_files = repository.git.call(["ls-files", "-z", "--cached", "--"]);
         let tracked = ls_files.paths([repository.inside()]).words()?;
@@ -429,7 +429,11 @@ impl Judge<'_> {
 
     /// Everything is gone at once: of the files at the place none is here any more, but for those that have lost all
     /// their records.
-    fn all_gone(&self, place: &str, records: &[RecordChange]) -> Result<Option<HeldBack>, Stop> {
+    fn all_gone(
+        &self,
+        place: &str,
+        records: &[RecordChange],
+    ) -> Result<Option<HeldBack>, SyncStop> {
         let repository = self.repository;
         if self.changes.gone.is_empty() {
             return Ok(None);
@@ -507,7 +511,7 @@ impl Judge<'_> {
     }
 
     /// The ids that the new files would have in git.
-    fn new_ids(&self) -> Result<HashSet<String>, Stop> {
+    fn new_ids(&self) -> Result<HashSet<String>, SyncStop> {
         let git = &self.repository.git;
         let mut ids = HashSet::new();
         let is_file = |path: &&Vec<u8>| {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use beadlock_base::duration::shown;
 use tokio::time::Instant;
 
-use crate::clock::FetchClock;
 use crate::contents::ContentLook;
+use crate::fetch_schedule::FetchSchedule;
 use crate::loops::{LoopWatch, SyncDone, SyncTimes};
 use crate::unchanged::Snapshot;
 use crate::upkeep::UpkeepClock;
 use crate::{Event, EventLine, FetchPace};
 use beadlock_repository::{
-    GitReason, Hindrance, HindranceKind, HostRefusal, KnownRepository, LookedIndex, Network,
+    GitReason, Hindrance, HindranceKind, HostRefusal, LookedIndex, Network, RepositoryFacts,
     SyncMessage, SyncReport, Upkeep,
 };
 
@@ -53,9 +53,9 @@ pub struct SyncHistory {
     outage: Option<RemoteOutage>,
     /// The index whose files were all checked: the next sync need not check it again.
     pub looked: Option<LookedIndex>,
-    clock: FetchClock,
+    clock: FetchSchedule,
     /// The repository, as the last sync has found it.
-    known: Option<Box<KnownRepository>>,
+    known: Option<Box<RepositoryFacts>>,
     last: Option<Box<LastSync>>,
     /// The snapshot from before the next sync.
     seen: Option<Snapshot>,
@@ -104,7 +104,7 @@ pub enum SyncPlan {
     /// Nothing has changed, and the remote is not to be asked: this is still the result.
     Rest(SyncResult),
     /// Nothing has changed here; the remote is to be asked.
-    Fetch(Box<KnownRepository>),
+    Fetch(Box<RepositoryFacts>),
     /// The whole sync is to be made.
     Sync,
 }
@@ -136,7 +136,7 @@ impl RemoteOutage {
 
 impl SyncHistory {
     /// The repository as the last sync has found it.
-    pub fn known(&self) -> Option<&KnownRepository> {
+    pub fn known(&self) -> Option<&RepositoryFacts> {
         self.known.as_deref()
     }
 
@@ -308,7 +308,7 @@ impl SyncHistory {
     }
 
     /// The repository, when it is still where the last sync has found it, and its settings are the same.
-    pub fn same_setup(&self) -> Option<&KnownRepository> {
+    pub fn same_setup(&self) -> Option<&RepositoryFacts> {
         self.known().filter(|_| self.setup.is_some())
     }
 
@@ -497,7 +497,7 @@ impl SyncHistory {
             self.clock.told(now);
         }
         if has_asked || matches!(network, Network::Use | Network::UseQuietly) {
-            let was_here = |known: &KnownRepository| {
+            let was_here = |known: &RepositoryFacts| {
                 known
                     .upstream
                     .as_ref()

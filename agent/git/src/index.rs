@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::truth;
-use beadlock_repository::{Git, Repository, Stop, SyncTurn, remove, turn};
+use beadlock_repository::{Git, Repository, RepositoryLock, SyncStop, remove, repository_lock};
 
 #[must_use = "dropped, the index is as it was"]
 pub(crate) struct IndexLock<'a> {
@@ -20,7 +20,7 @@ pub(crate) struct IndexLock<'a> {
 
 impl<'a> IndexLock<'a> {
     /// Takes `index.lock`, unless the database is claimed by now.
-    pub(crate) fn take(turn: &SyncTurn<'a>) -> Result<Self, Stop> {
+    pub(crate) fn take(turn: &RepositoryLock<'a>) -> Result<Self, SyncStop> {
         let repository = turn.repository;
         repository.check_unclaimed()?;
         let (file, lock) = (turn::path(repository), repository.index_lock());
@@ -31,12 +31,12 @@ impl<'a> IndexLock<'a> {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     repository.wait_for_index(begun)?
                 }
-                Err(error) => return Err(Stop::io("cannot make", &lock, &error)),
+                Err(error) => return Err(SyncStop::io("cannot make", &lock, &error)),
             }
         }
     }
 
-    pub(crate) fn copy(&self) -> Result<PathBuf, Stop> {
+    pub(crate) fn copy(&self) -> Result<PathBuf, SyncStop> {
         let scratch = scratch(self.repository);
         copy(self.repository, &scratch)?;
         if self.repository.request.contents {
@@ -46,13 +46,13 @@ impl<'a> IndexLock<'a> {
     }
 
     /// Makes the copy the index. The old index is kept for as long as the lock is held.
-    pub(crate) fn replace(&self) -> Result<(), Stop> {
+    pub(crate) fn replace(&self) -> Result<(), SyncStop> {
         copy(self.repository, &before(self.repository))?;
         self.become_index(&scratch(self.repository))
     }
 
     /// Puts the index back as it was before it was replaced.
-    pub(crate) fn put_back(&self) -> Result<(), Stop> {
+    pub(crate) fn put_back(&self) -> Result<(), SyncStop> {
         self.become_index(&before(self.repository))
     }
 
@@ -60,9 +60,9 @@ impl<'a> IndexLock<'a> {
         clippy::disallowed_methods,
         reason = "the index is replaced as git does it, under its lock"
     )]
-    fn become_index(&self, path: &Path) -> Result<(), Stop> {
+    fn become_index(&self, path: &Path) -> Result<(), SyncStop> {
         let index = self.repository.index();
-        fs::rename(path, &index).map_err(|error| Stop::io("cannot replace", &index, &error))
+        fs::rename(path, &index).map_err(|error| SyncStop::io("cannot replace", &index, &error))
     }
 }
 
@@ -75,7 +75,7 @@ impl Drop for IndexLock<'_> {
 }
 
 /// Sets entries to the first side of a difference: the raw words of `git diff-index -z`.
-pub(crate) fn set_back(git: &Git, index: &Path, differing: &[Vec<u8>]) -> Result<(), Stop> {
+pub(crate) fn set_back(git: &Git, index: &Path, differing: &[Vec<u8>]) -> Result<(), SyncStop> {
     let mut entries = Vec::new();
     for entry in differing.chunks_exact(2) {
         // `:MODE MODE HASH HASH STATUS`, the first of each as they become.
@@ -92,7 +92,12 @@ pub(crate) fn set_back(git: &Git, index: &Path, differing: &[Vec<u8>]) -> Result
     Ok(())
 }
 
-pub(crate) fn set(git: &Git, index: &Path, commit: &str, paths: &[Vec<u8>]) -> Result<(), Stop> {
+pub(crate) fn set(
+    git: &Git,
+    index: &Path,
+    commit: &str,
+    paths: &[Vec<u8>],
+) -> Result<(), SyncStop> {
     let args = ["diff-index", "--cached", "-z", "--no-renames", commit];
     let paths: BTreeSet<_> = paths.iter().collect();
     let differing = git.call(args).index(index).words()?;
@@ -105,14 +110,14 @@ pub(crate) fn set(git: &Git, index: &Path, commit: &str, paths: &[Vec<u8>]) -> R
 }
 
 /// Copies the index to `path`, with its age: by that git tells which files it must look into.
-pub(crate) fn copy(repository: &Repository, path: &Path) -> Result<(), Stop> {
+pub(crate) fn copy(repository: &Repository, path: &Path) -> Result<(), SyncStop> {
     let index = repository.index();
     let copy = || {
         fs::copy(&index, path)?;
         let copy = File::options().write(true).open(path)?;
         copy.set_modified(fs::metadata(&index)?.modified()?)
     };
-    copy().map_err(|error| Stop::io("cannot copy", &index, &error))
+    copy().map_err(|error| SyncStop::io("cannot copy", &index, &error))
 }
 
 /// The status of the database by contents, whatever the times of its files say: on a copy of the index that is older
@@ -120,7 +125,7 @@ pub(crate) fn copy(repository: &Repository, path: &Path) -> Result<(), Stop> {
 pub(crate) fn contents_status(
     repository: &Repository,
     options: &[&str],
-) -> Result<Vec<Vec<u8>>, Stop> {
+) -> Result<Vec<Vec<u8>>, SyncStop> {
     let path = turn::own(repository, &format!("contents.{}", std::process::id()));
     copy(repository, &path)?;
     forget_age(&path);

@@ -2,9 +2,9 @@
 //! upstream is merged, and the next push needs no force.
 
 use crate::merge::{self, Trees};
-use crate::replay::merge_commit;
+use crate::rebase::merge_commit;
 use crate::{Part, escaped, kept, to_type};
-use beadlock_repository::{GitReason, HindranceKind, Repository, Stop, Upstream};
+use beadlock_repository::{GitReason, HindranceKind, Repository, SyncStop, Upstream};
 
 /// How the message of such a merge begins.
 const MESSAGE: &str = "chore: merge ";
@@ -16,11 +16,11 @@ pub(crate) fn join(
     ours: &str,
     from: &Upstream,
     theirs: &str,
-) -> Result<String, Stop> {
+) -> Result<String, SyncStop> {
     let (git, name) = (&repository.git, from.name());
     let Some(base) = git.call(["merge-base", ours, theirs]).run()?.ok_text() else {
         let why = format!("the place of the branch and {name} have no commit in common");
-        return Err(Stop::failed(GitReason::Unrelated, why));
+        return Err(SyncStop::failed(GitReason::Unrelated, why));
     };
     let trees = Trees {
         parent: &base,
@@ -46,13 +46,13 @@ pub(crate) fn join(
             let top = Part::Path(&git.dir);
             let there = Part::Words(vec![from.remote.clone().into(), from.branch.clone().into()]);
             let command = to_type("git -C {} pull --no-rebase --no-edit {}", &[top, there]);
-            Err(Stop::refused(HindranceKind::Failed, GitReason::Conflict, why).next(command))
+            Err(SyncStop::refused(HindranceKind::Failed, GitReason::Conflict, why).next(command))
         }
     }
 }
 
 /// Whether a commit is a merge of the agent: one that changes nothing outside of databases but what both sides bring.
-pub(crate) fn is_join(repository: &Repository, commit: &str) -> Result<bool, Stop> {
+pub(crate) fn is_join(repository: &Repository, commit: &str) -> Result<bool, SyncStop> {
     let git = &repository.git;
     let format = [
         "rev-list",

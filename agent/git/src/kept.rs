@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::merge::MergedFile;
 use crate::records::SIDES;
 use crate::{Event, records};
-use beadlock_repository::{GitReason, HindranceKind, Repository, Stop, as_path, short, turn};
+use beadlock_repository::{
+    GitReason, HindranceKind, Repository, SyncStop, as_path, repository_lock, short,
+};
 
 const NOTES: &str = "kept";
 const REFS: &str = "refs/beadlock/kept";
@@ -41,13 +43,13 @@ pub(crate) fn keep(
     path: &Path,
     conflicts: &[Conflict],
     ours: &[u8],
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let object = records::write_blob(&repository.git, ours.to_vec())?;
     keep_in(repository, path, conflicts, ours, object)
 }
 
 /// Keeps the records that nobody could decide in a file that was merged.
-pub(crate) fn keep_file(repository: &Repository, file: &MergedFile) -> Result<(), Stop> {
+pub(crate) fn keep_file(repository: &Repository, file: &MergedFile) -> Result<(), SyncStop> {
     let (conflicts, commit) = (&file.merged.conflicts, file.commit.clone());
     keep_in(
         repository,
@@ -65,7 +67,7 @@ fn keep_in(
     conflicts: &[Conflict],
     ours: &[u8],
     object: String,
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let mut all = read(repository);
     let mut lines = Vec::new();
     for conflict in conflicts {
@@ -94,7 +96,7 @@ fn keep_in(
     let name = format!("{REFS}/{}", short(&object));
     repository.git.call(["update-ref", &name, &object]).done()?;
     let mine = mine(path);
-    let failed = |error| Stop::io("cannot write", &repository.git.dir.join(&mine), &error);
+    let failed = |error| SyncStop::io("cannot write", &repository.git.dir.join(&mine), &error);
     // A sync that was killed after it had written them has not noted them.
     let there = repository
         .files
@@ -118,7 +120,7 @@ fn keep_in(
 }
 
 /// Refuses while records wait for a person. Those whose `.mine` file a person has removed are let go.
-pub(crate) fn refuse(repository: &Repository) -> Result<(), Stop> {
+pub(crate) fn refuse(repository: &Repository) -> Result<(), SyncStop> {
     let all = read(repository);
     let is_there = |kept: &Kept| {
         matches!(
@@ -140,7 +142,7 @@ pub(crate) fn refuse(repository: &Repository) -> Result<(), Stop> {
         "{}{more}; yours is in {mine}: edit the record, or remove that file",
         first.what
     );
-    Err(Stop::notice(
+    Err(SyncStop::notice(
         Event::NotPushing,
         HindranceKind::NotPushing,
         GitReason::Conflict,
@@ -154,7 +156,7 @@ pub(crate) fn edited(
     path: &[u8],
     head: &[u8],
     here: &[u8],
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let all = read(repository);
     if !all.iter().any(|kept| kept.path == path) {
         return Ok(());
@@ -177,7 +179,7 @@ fn let_go(
     repository: &Repository,
     all: Vec<Kept>,
     stays: impl Fn(&Kept) -> bool,
-) -> Result<Vec<Kept>, Stop> {
+) -> Result<Vec<Kept>, SyncStop> {
     let count = all.len();
     let (kept, gone): (Vec<_>, Vec<_>) = all.into_iter().partition(stays);
     if kept.len() == count {
@@ -242,7 +244,7 @@ fn read(repository: &Repository) -> Vec<Kept> {
         .unwrap_or_default()
 }
 
-fn write(repository: &Repository, all: &[Kept]) -> Result<(), Stop> {
+fn write(repository: &Repository, all: &[Kept]) -> Result<(), SyncStop> {
     let path = turn::notes(repository).join(NOTES);
     if all.is_empty() {
         beadlock_repository::remove(&path);

@@ -6,7 +6,7 @@
 //! reads the repository, and knows why git cannot go on, is the crate [`beadlock_repository`].
 //!
 //! The agent keeps the [`history`] of a database's syncs. It starts none while a [snapshot](unchanged) proves that
-//! nothing has changed and its [`clock`] says that no fetch is due; a fetch has its turn in a [`crowd`], and at its
+//! nothing has changed and its [`fetch_schedule`] says that no fetch is due; a fetch has its turn in a [`fetch_limit`], and at its
 //! host ([`hosts`]). A database that talks to itself is slowed down ([`loops`]). The loose objects of syncs are packed
 //! beside them ([`upkeep`]).
 //!
@@ -17,12 +17,12 @@
 //! 3. The [`commit`], with a [signature](signing) where the person's have one, without what is left out ([`LeftOut`])
 //!    or [held] back. What a program wrote that did not know what had come in is merged first ([`versions`]).
 //! 4. Where it comes from and goes to ([`route`], [`place`]); [`push`], when the remote is where it was.
-//! 5. Else fetch ([`upstream`]), and [`pull`]: commits are made anew in the object store ([`replay`]), or the upstream
+//! 5. Else fetch ([`upstream`]), and [`pull`]: commits are made anew in the object store ([`rebase`]), or the upstream
 //!    is merged ([`join`]); record files come together by `id` ([`merge`], [`records`], [`kept`]). What must not come
-//!    in is refused ([`arriving`], [`programs`]), and the working tree moves ([`travel`], [`stage`]). Then [`push`].
+//!    in is refused ([`incoming`], [`programs`]), and the working tree moves ([`worktree_move`], [`stage`]). Then [`push`].
 //! 6. The proof that the bytes are at the place ([`truth`]).
 //!
-//! The [`index`] is changed as git changes it, by one sync at a time ([`turn`]). Obstacles are found before anything
+//! The [`index`] is changed as git changes it, by one sync at a time ([`repository_lock`]). Obstacles are found before anything
 //! changes.
 //!
 //! [`Repository`]: beadlock_repository::Repository
@@ -33,7 +33,7 @@
 //! [`names`]: beadlock_repository::names
 //! [`place`]: beadlock_repository::place
 //! [`upstream`]: beadlock_repository::upstream
-//! [`turn`]: beadlock_repository::turn
+//! [`repository_lock`]: beadlock_repository::repository_lock
 //!
 //! # Limits
 //! - When the agent commits while somebody edits the message of `git commit`, git says that the branch has moved, and
@@ -51,39 +51,39 @@
     allow(clippy::too_many_lines, reason = "a table of cases is one piece")
 )]
 
-mod arriving;
 mod changes;
-mod clock;
 mod commit;
 mod contents;
-mod crowd;
 mod exclude;
+mod fetch_limit;
+mod fetch_schedule;
 #[cfg(test)]
 mod for_tests;
 mod held;
 mod history;
 mod hosts;
+mod incoming;
 mod index;
 mod join;
 mod kept;
 mod loops;
 mod merge;
-mod neighbours;
 mod open_files;
+mod other_databases;
 mod programs;
 mod pull;
 mod push;
+mod rebase;
 mod records;
-mod replay;
 mod route;
 mod signing;
 mod stage;
 mod sync;
-mod travel;
 mod truth;
 mod unchanged;
 mod upkeep;
 mod versions;
+mod worktree_move;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -95,13 +95,13 @@ use beadlock_repository::message::say;
 use beadlock_repository::program;
 pub use beadlock_repository::{
     ARGUMENT, Asking, CommittedFiles, GitReason, Hindrance, HindranceKind, HookRun, HostRefusal,
-    KnownRepository, KnownUpstream, LookedIndex, Network, SyncMessage, SyncReport, SyncRequest,
-    Unpushed, Upkeep, guess_host, is_of_network, is_own_file,
+    LookedIndex, Network, RepositoryFacts, SyncMessage, SyncReport, SyncRequest, Unpushed, Upkeep,
+    UpstreamFacts, guess_host, is_of_network, is_own_file,
 };
 
 use self::changes::DatabaseChanges;
-pub use self::clock::FetchPace;
-pub use self::crowd::{FetchCrowd, FetchTurn};
+pub use self::fetch_limit::{FetchLimit, FetchTurn};
+pub use self::fetch_schedule::FetchPace;
 use self::held::HeldBack;
 pub use self::history::{SyncHistory, SyncPlan, SyncResult, next_try};
 pub use self::hosts::HostLimits;
@@ -109,8 +109,8 @@ use self::index::IndexLock;
 pub use self::loops::SyncTimes;
 use self::push::Pushed;
 use self::stage::begin;
-use self::travel::{Move, move_branch};
 pub use self::unchanged::{Snapshot, Subjects};
+use self::worktree_move::{WorktreeMove, move_branch};
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -9,10 +9,12 @@ use beadlock_base::regular::{self, Links};
 use beadlock_records::Merged;
 
 use crate::records::{self, is_record_file};
-use crate::{Event, kept, replay};
+use crate::{Event, kept, rebase};
 use beadlock_repository::TEXT_LIMIT;
 use beadlock_repository::tree::FileTree;
-use beadlock_repository::{Git, Repository, Stop, SyncMessage, as_path, nul_separated, say, turn};
+use beadlock_repository::{
+    Git, Repository, SyncMessage, SyncStop, as_path, nul_separated, repository_lock, say,
+};
 
 /// The sides of a merge: the change from `parent` to `ours` goes onto `onto`.
 pub(crate) struct Trees<'a> {
@@ -53,10 +55,10 @@ type Stages = [Option<Staged>; 3];
 pub(crate) fn merge(
     repository: &Repository,
     trees: &Trees<'_>,
-) -> Result<Result<MergedTree, String>, Stop> {
+) -> Result<Result<MergedTree, String>, SyncStop> {
     let git = &repository.git;
     // Until git 2.40 merge-tree finds merge bases by ancestry alone, so theirs becomes a sibling that nobody keeps.
-    let theirs = replay::sibling(git, trees.parent, trees.onto)?;
+    let theirs = rebase::sibling(git, trees.parent, trees.onto)?;
     let (tree, mut conflicts) = merge_tree(repository, &theirs, trees.ours)?;
     add_clean(repository, trees, &mut conflicts)?;
     let mut files = Vec::new();
@@ -127,7 +129,7 @@ fn merge_file(
     base: &[u8],
     ours: &[u8],
     theirs: &[u8],
-) -> Result<Result<Merged, String>, Stop> {
+) -> Result<Result<Merged, String>, SyncStop> {
     let has_records =
         |text: &[u8]| text.is_empty() || beadlock_records::RecordFile::read(text).is_record_file();
     if !(has_records(ours) && has_records(theirs)) {
@@ -151,11 +153,11 @@ fn merge_text(
     base: &[u8],
     ours: &[u8],
     theirs: &[u8],
-) -> Result<Option<Merged>, Stop> {
+) -> Result<Option<Merged>, SyncStop> {
     let dir = scratch(repository)?;
     let write = |name: &str, bytes: &[u8]| {
         let path = dir.join(name);
-        fs::write(&path, bytes).map_err(|error| Stop::io("cannot write", &path, &error))
+        fs::write(&path, bytes).map_err(|error| SyncStop::io("cannot write", &path, &error))
     };
     write("ours", ours)?;
     write("base", base)?;
@@ -185,14 +187,14 @@ fn merge_tree(
     repository: &Repository,
     theirs: &str,
     ours: &str,
-) -> Result<(String, BTreeMap<Vec<u8>, Stages>), Stop> {
+) -> Result<(String, BTreeMap<Vec<u8>, Stages>), SyncStop> {
     let scratch = scratch(repository)?;
     let attributes = scratch.join("attributes");
     write_attributes(repository, &attributes)?;
     let mut setting = std::ffi::OsString::from("core.attributesFile=");
     setting.push(&attributes);
     let tree = FileTree::make(&scratch.join("tree"))
-        .map_err(|error| Stop::io("cannot make", &scratch, &error))?;
+        .map_err(|error| SyncStop::io("cannot make", &scratch, &error))?;
     copy_attributes(repository, &tree)?;
     if has_drivers(repository)? {
         link_programs(repository, &tree.path);
@@ -247,7 +249,7 @@ fn add_clean(
     repository: &Repository,
     trees: &Trees<'_>,
     conflicts: &mut BTreeMap<Vec<u8>, Stages>,
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let git = &repository.git;
     let is_of_records = |path: &[u8]| is_record_file(path) && repository.has_anywhere(path);
     let ours = changed(git, trees.parent, trees.ours, is_of_records)?;
@@ -307,7 +309,7 @@ enum Way {
 }
 
 impl Way {
-    fn of(repository: &Repository, attribute: &str) -> Result<Self, Stop> {
+    fn of(repository: &Repository, attribute: &str) -> Result<Self, SyncStop> {
         Ok(match attribute {
             "unspecified" | "beadlock" => Self::ByRecord,
             "union" => Self::Union,
@@ -352,7 +354,7 @@ fn changed(
     from: &str,
     to: &str,
     is_wanted: impl Fn(&[u8]) -> bool,
-) -> Result<ChangedFiles, Stop> {
+) -> Result<ChangedFiles, SyncStop> {
     let words = git
         .call([
             "diff-tree",
@@ -380,7 +382,7 @@ fn changed(
 }
 
 /// The attribute `merge` of these paths.
-fn attributes(git: &Git, paths: &BTreeSet<Vec<u8>>) -> Result<Vec<(Vec<u8>, String)>, Stop> {
+fn attributes(git: &Git, paths: &BTreeSet<Vec<u8>>) -> Result<Vec<(Vec<u8>, String)>, SyncStop> {
     if paths.is_empty() {
         return Ok(Vec::new());
     }
@@ -400,12 +402,12 @@ fn attributes(git: &Git, paths: &BTreeSet<Vec<u8>>) -> Result<Vec<(Vec<u8>, Stri
 }
 
 /// Writes attributes that leave record files open. Those of the person come after them, and so before them in rank.
-fn write_attributes(repository: &Repository, path: &Path) -> Result<(), Stop> {
+fn write_attributes(repository: &Repository, path: &Path) -> Result<(), SyncStop> {
     let mut text = b"*.jsonl merge=binary\n".to_vec();
     if let Some(file) = global_attributes(repository)? {
         text.extend(regular::read(&file, Links::Followed, TEXT_LIMIT).unwrap_or_default());
     }
-    fs::write(path, text).map_err(|error| Stop::io("cannot write", path, &error))
+    fs::write(path, text).map_err(|error| SyncStop::io("cannot write", path, &error))
 }
 
 /// The file of attributes that this user has for all repositories.
@@ -413,7 +415,7 @@ fn write_attributes(repository: &Repository, path: &Path) -> Result<(), Stop> {
     clippy::disallowed_methods,
     reason = "git finds its attributes by these variables"
 )]
-fn global_attributes(repository: &Repository) -> Result<Option<std::path::PathBuf>, Stop> {
+fn global_attributes(repository: &Repository) -> Result<Option<std::path::PathBuf>, SyncStop> {
     let home = || std::env::var_os("HOME").map(std::path::PathBuf::from);
     Ok(match repository.settings()?.get("core.attributesfile") {
         Some(file) => match file.strip_prefix("~/") {
@@ -429,19 +431,19 @@ fn global_attributes(repository: &Repository) -> Result<Option<std::path::PathBu
 }
 
 /// Copies the files of attributes: merge-tree looks for them in the working tree alone.
-fn copy_attributes(repository: &Repository, tree: &FileTree) -> Result<(), Stop> {
+fn copy_attributes(repository: &Repository, tree: &FileTree) -> Result<(), SyncStop> {
     for path in attributes_files(&repository.git, None)? {
         let path = as_path(&path);
         if let Ok(Some(bytes)) = repository.files.read(path) {
             tree.write_new(path, &bytes)
-                .map_err(|error| Stop::io("cannot write", &tree.path.join(path), &error))?;
+                .map_err(|error| SyncStop::io("cannot write", &tree.path.join(path), &error))?;
         }
     }
     Ok(())
 }
 
 /// The tracked files of attributes, from the top.
-pub(crate) fn attributes_files(git: &Git, index: Option<&Path>) -> Result<Vec<Vec<u8>>, Stop> {
+pub(crate) fn attributes_files(git: &Git, index: Option<&Path>) -> Result<Vec<Vec<u8>>, SyncStop> {
     let call = git.call(["ls-files", "-z", "--", ":(top,glob)**/.gitattributes"]);
     match index {
         Some(index) => call.index(index).words(),
@@ -449,7 +451,7 @@ pub(crate) fn attributes_files(git: &Git, index: Option<&Path>) -> Result<Vec<Ve
     }
 }
 
-fn has_drivers(repository: &Repository) -> Result<bool, Stop> {
+fn has_drivers(repository: &Repository) -> Result<bool, SyncStop> {
     Ok(repository.settings()?.has_merge_drivers())
 }
 
@@ -465,10 +467,10 @@ fn link_programs(repository: &Repository, tree: &Path) {
 }
 
 /// Makes an empty directory of our own for a merge.
-fn scratch(repository: &Repository) -> Result<std::path::PathBuf, Stop> {
+fn scratch(repository: &Repository) -> Result<std::path::PathBuf, SyncStop> {
     let dir = turn::own(repository, "merge");
     let _ = fs::remove_dir_all(&dir);
-    fs::create_dir(&dir).map_err(|error| Stop::io("cannot make", &dir, &error))?;
+    fs::create_dir(&dir).map_err(|error| SyncStop::io("cannot make", &dir, &error))?;
     Ok(dir)
 }
 
@@ -477,7 +479,7 @@ fn with_entries(
     repository: &Repository,
     tree: String,
     entries: &[(String, String, Vec<u8>)],
-) -> Result<String, Stop> {
+) -> Result<String, SyncStop> {
     if entries.is_empty() {
         return Ok(tree);
     }

@@ -19,9 +19,9 @@ use nix::libc::{O_ACCMODE, O_APPEND, O_RDONLY};
 use serde::{Deserialize, Serialize};
 
 use crate::stage::Moving;
-use crate::{Event, neighbours, records, stage, versions};
+use crate::{Event, other_databases, records, stage, versions};
 use beadlock_repository::tree::FileTree;
-use beadlock_repository::{Repository, Stop, SyncMessage, as_path, say, turn};
+use beadlock_repository::{Repository, SyncMessage, SyncStop, as_path, repository_lock, say};
 
 const OPEN: &str = "open";
 const IN_DATABASE: &str = ".exclusive-lock.open";
@@ -139,9 +139,9 @@ pub(crate) fn keep(
     aside: &FileTree,
     moving: &Moving,
     merged: &[u8],
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let path = moving.path();
-    let failed = |error| Stop::io("cannot keep", &aside.path.join(path), &error);
+    let failed = |error| SyncStop::io("cannot keep", &aside.path.join(path), &error);
     // A second name for the same file: across mounts there can be none.
     let from = aside.path.join(path);
     let linked = tops(repository).into_iter().find_map(|top| {
@@ -168,7 +168,7 @@ pub(crate) fn keep(
 
 /// Merges in what programs have written to such files since the last look, and lets go of those that nobody has open.
 /// Returns true where anything was merged in.
-pub(crate) fn look(turn: &beadlock_repository::SyncTurn<'_>) -> Result<bool, Stop> {
+pub(crate) fn look(turn: &beadlock_repository::RepositoryLock<'_>) -> Result<bool, SyncStop> {
     let repository = turn.repository;
     let mut is_merged = false;
     for top in tops(repository) {
@@ -184,7 +184,7 @@ pub(crate) fn look(turn: &beadlock_repository::SyncTurn<'_>) -> Result<bool, Sto
     Ok(is_merged)
 }
 
-fn look_at(turn: &beadlock_repository::SyncTurn<'_>, dir: &Path) -> Result<bool, Stop> {
+fn look_at(turn: &beadlock_repository::RepositoryLock<'_>, dir: &Path) -> Result<bool, SyncStop> {
     let repository = turn.repository;
     let read = |name: &str| fs::read(dir.join(name)).ok();
     let note = read("note").and_then(|note| serde_json::from_slice::<OpenFile>(&note).ok());
@@ -195,15 +195,15 @@ fn look_at(turn: &beadlock_repository::SyncTurn<'_>, dir: &Path) -> Result<bool,
     let mut is_merged = false;
     let path = as_path(&note.path);
     let file = fs::File::open(dir.join("file"))
-        .map_err(|error| Stop::io("cannot open", &dir.join("file"), &error))?;
+        .map_err(|error| SyncStop::io("cannot open", &dir.join("file"), &error))?;
     if now_is != seen && !is_being_written(&file, &seen, &now_is) {
         // It may be a file of another database.
         let paths = [note.path.clone()];
-        let Ok(_other) = neighbours::enter(repository, &paths) else {
+        let Ok(_other) = other_databases::enter(repository, &paths) else {
             return Ok(false);
         };
         let files = repository.files.clone();
-        let failed = |error| Stop::io("cannot read", &repository.git.dir.join(path), &error);
+        let failed = |error| SyncStop::io("cannot read", &repository.git.dir.join(path), &error);
         let (here, merged) = match files.read(path).map_err(failed)? {
             Some(here) => {
                 let whole = whole(repository, &note.path, here.clone())?;
@@ -239,7 +239,7 @@ fn look_at(turn: &beadlock_repository::SyncTurn<'_>, dir: &Path) -> Result<bool,
 }
 
 /// The text of the file, with the records that its writer did not know of.
-fn whole(repository: &Repository, path: &[u8], here: Vec<u8>) -> Result<Vec<u8>, Stop> {
+fn whole(repository: &Repository, path: &[u8], here: Vec<u8>) -> Result<Vec<u8>, SyncStop> {
     let commit = repository.head()?.commit;
     let Some(head) = records::text_of(&repository.git, &commit, as_path(path))? else {
         return Ok(here);

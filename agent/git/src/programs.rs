@@ -23,7 +23,7 @@ use crate::{Part, escaped, records, to_type};
 use beadlock_repository::entries::Difference;
 use beadlock_repository::hooks::OF_A_SYNC;
 use beadlock_repository::{
-    GitReason, Repository, Stop, Upstream, as_path, known, nul_separated, typed_all,
+    GitReason, Repository, SyncStop, Upstream, as_path, nul_separated, repository_facts, typed_all,
 };
 
 /// How many links are followed from one path, as the kernel does.
@@ -41,7 +41,7 @@ pub(crate) fn refuse(
     sources: &[(&Upstream, &str)],
     differences: &[Difference],
     is_ahead: bool,
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     // The files of a submodule stay as they are.
     let is_changed =
         |it: &&Difference| it.old.is_some() || it.new.is_some() || it.becomes_submodule;
@@ -82,7 +82,7 @@ pub(crate) fn refuse(
         why.role.words(),
         escaped(&why.source)
     );
-    let stop = Stop::not_pulling(GitReason::RefusedContent, sentence);
+    let stop = SyncStop::not_pulling(GitReason::RefusedContent, sentence);
     let command = match sources {
         [(at, _)] if !at.is_own() => match is_ahead {
             true => taken(&name(at), top, &paths),
@@ -244,7 +244,7 @@ fn is_of_lefthook(path: &str) -> bool {
 const OF_MAIL: [&str; 3] = ["applypatch-msg", "post-applypatch", "pre-applypatch"];
 
 impl Guarded {
-    fn of(repository: &Repository) -> Result<Self, Stop> {
+    fn of(repository: &Repository) -> Result<Self, SyncStop> {
         let mut guarded = Self {
             top: repository.git.dir.clone(),
             prefix: repository.prefix.clone(),
@@ -511,7 +511,7 @@ impl Guarded {
         &self,
         repository: &Repository,
         difference: &Difference,
-    ) -> Result<Option<&Why>, Stop> {
+    ) -> Result<Option<&Why>, SyncStop> {
         let path = folded(as_path(&difference.path));
         if path.file_name() != Some(OsStr::new("package.json")) {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Brings here what the upstream has: a rebase in the object store ([`replay`]), then one step of the working tree, the
-//! branch and the index ([`travel`]).
+//! Brings here what the upstream has: a rebase in the object store ([`rebase`]), then one step of the working tree, the
+//! branch and the index ([`worktree_move`]).
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -8,13 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Event, Move, Part, arriving, escaped, held, kept, programs, records, replay, signing, to_type,
-    travel, versions,
+    Event, Part, WorktreeMove, escaped, held, incoming, kept, programs, rebase, records, signing,
+    to_type, versions, worktree_move,
 };
 use beadlock_repository::reflog::{self, LogEntry};
 use beadlock_repository::{
-    BranchHead, Distance, Git, GitReason, HindranceKind, Repository, Stop, SyncMessage, SyncTurn,
-    Upstream, as_path, counted, hooks, progress, say, short,
+    BranchHead, Distance, Git, GitReason, HindranceKind, Repository, RepositoryLock, SyncMessage,
+    SyncStop, Upstream, as_path, counted, hooks, progress, say, short,
 };
 
 /// The branch after a pull.
@@ -26,22 +26,22 @@ pub(crate) struct Pulled {
 
 /// Puts the branch on top of the upstream's commit. `sources` are the commits to pull: those that the remotes have.
 pub(crate) fn pull(
-    turn: &SyncTurn<'_>,
+    turn: &RepositoryLock<'_>,
     upstream: &Upstream,
     distance: &Distance,
     sources: &[(&Upstream, &str)],
-) -> Result<Pulled, Stop> {
+) -> Result<Pulled, SyncStop> {
     let (repository, head) = (turn.repository, &distance.head);
     refuse_undone(repository, distance)?;
     refuse_uncommitted(repository)?;
-    let replayed = replay::replay(repository, &head.commit, distance.commit(), upstream.name())?;
-    let mut way = Move {
+    let replayed = rebase::replay(repository, &head.commit, distance.commit(), upstream.name())?;
+    let mut way = WorktreeMove {
         branch: head.branch.clone(),
         from: head.commit.clone(),
         to: replayed.commit,
     };
     // The result is looked at: a file that a commit here untracks may still lie there.
-    let differences = arriving::refuse(repository, upstream, &way)?;
+    let differences = incoming::refuse(repository, upstream, &way)?;
     programs::refuse(repository, sources, &differences, distance.ahead > 0)?;
     held::refuse_arriving(repository, upstream, (&way.from, &way.to))?;
     if distance.ahead > 0 {
@@ -62,7 +62,7 @@ pub(crate) fn pull(
     // Before the first file has the new text: a program may read it, and the pull may end there.
     versions::note(repository, &way.from);
     versions::note(repository, &way.to);
-    let is_to_be_committed = travel::travel(turn, &way)?;
+    let is_to_be_committed = worktree_move::travel(turn, &way)?;
     for file in &files {
         records::tell(repository, &file.path, &file.merged);
     }
@@ -90,7 +90,7 @@ pub(crate) fn pull(
 }
 
 /// Refuses changes outside databases that are in no commit.
-fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
+fn refuse_uncommitted(repository: &Repository) -> Result<(), SyncStop> {
     let Some(outside) = repository.outside() else {
         return Ok(());
     };
@@ -131,16 +131,16 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
     Err(not_pulling(GitReason::DirtyTree, why).next(to_type("git -C {} stash push -- {}", &parts)))
 }
 
-fn not_pulling(reason: GitReason, why: impl Display) -> Stop {
-    Stop::notice(Event::NotPulling, HindranceKind::NotPulling, reason, why)
+fn not_pulling(reason: GitReason, why: impl Display) -> SyncStop {
+    SyncStop::notice(Event::NotPulling, HindranceKind::NotPulling, reason, why)
 }
 
-fn failed(reason: GitReason, why: impl Display) -> Stop {
-    Stop::notice(Event::NotPulling, HindranceKind::Failed, reason, why)
+fn failed(reason: GitReason, why: impl Display) -> SyncStop {
+    SyncStop::notice(Event::NotPulling, HindranceKind::Failed, reason, why)
 }
 
 /// The refusal for a commit ahead that a rebase would spoil: a merge, or one with a signature. A person merges instead.
-pub(crate) fn left_to_a_merge(repository: &Repository, reason: GitReason, why: &str) -> Stop {
+pub(crate) fn left_to_a_merge(repository: &Repository, reason: GitReason, why: &str) -> SyncStop {
     let top = Part::Path(&repository.git.dir);
     // Whatever pull.rebase and pull.ff are.
     let command = "git -C {} pull --no-rebase --ff --no-edit && git -C {} push";
@@ -153,7 +153,7 @@ pub(crate) fn in_the_way(
     repository: &Repository,
     hindered: &[impl AsRef<[u8]>],
     blocking: &[PathBuf],
-) -> Stop {
+) -> SyncStop {
     let paths = repository.shown_all(hindered);
     let why = format!("{paths} would be overwritten, and git does not track it here");
     let stop = not_pulling(GitReason::InTheWay, why);
@@ -203,7 +203,7 @@ fn moved_aside(repository: &Repository, path: &Path) -> Option<String> {
 /// Refuses to undo what a person has undone: the branch was set back to an ancestor of where it was, and the upstream
 /// has what was given up. Whoever commits or pulls after that has decided; what this branch's log does not tell is not
 /// known.
-fn refuse_undone(repository: &Repository, distance: &Distance) -> Result<(), Stop> {
+fn refuse_undone(repository: &Repository, distance: &Distance) -> Result<(), SyncStop> {
     let git = &repository.git;
     let log = format!("logs/refs/heads/{}", distance.head.branch);
     let log = reflog::entries(&repository.common_dir.join(log));
@@ -254,7 +254,7 @@ pub(crate) fn refuse_rewritten(
     upstream: &Upstream,
     distance: &Distance,
     known: &[&str],
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let head = &distance.head;
     let (git, name) = (&repository.git, upstream.name());
     let Some(base) = git
@@ -300,7 +300,7 @@ pub(crate) fn refuse_rewritten(
 }
 
 /// The refusal where the branch and its upstream have no commit in common, as far as is known here.
-fn unrelated(repository: &Repository, upstream: &Upstream, head: &BranchHead) -> Stop {
+fn unrelated(repository: &Repository, upstream: &Upstream, head: &BranchHead) -> SyncStop {
     let (top, name) = (Part::Path(&repository.git.dir), upstream.name());
     let branch = escaped(&head.branch);
     if repository.common_dir.join("shallow").exists() {
@@ -331,7 +331,7 @@ fn unrelated(repository: &Repository, upstream: &Upstream, head: &BranchHead) ->
 
 /// Whether the ref, as it is now, has this commit. Somebody who has pushed from this clone meanwhile has moved the
 /// tracking branch beyond the commit that was fetched.
-fn is_ancestor(git: &Git, commit: &str, of: &str) -> Result<bool, Stop> {
+fn is_ancestor(git: &Git, commit: &str, of: &str) -> Result<bool, SyncStop> {
     let answer = git
         .call(["merge-base", "--is-ancestor", commit, of])
         .run()?;

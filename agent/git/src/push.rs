@@ -10,7 +10,7 @@ use crate::signing::{self, Quiet};
 use crate::{Event, Part, escaped, held, join, to_type};
 use beadlock_repository::upstream::tell_refusal;
 use beadlock_repository::{
-    Asking, Distance, Git, GitOutput, GitReason, HindranceKind, Repository, Stop, SyncMessage,
+    Asking, Distance, Git, GitOutput, GitReason, HindranceKind, Repository, SyncMessage, SyncStop,
     Upstream, counted, hooks, say, short,
 };
 
@@ -20,9 +20,9 @@ pub(crate) enum Pushed {
     /// Somebody else has pushed meanwhile, as far as the remote's words say.
     Rejected(String),
     /// The remote or a hook has refused the push, or it could not be signed; with the output of git.
-    Refused(Stop, GitOutput),
+    Refused(SyncStop, GitOutput),
     /// The push has failed for another cause; with the output of git.
-    Failed(Stop, GitOutput),
+    Failed(SyncStop, GitOutput),
 }
 
 /// How much is kept of what a remote or a hook says, in characters.
@@ -36,7 +36,7 @@ pub(crate) fn push(
     network: &Git,
     route: &Route,
     distance: &Distance,
-) -> Result<Pushed, Stop> {
+) -> Result<Pushed, SyncStop> {
     let place = route.place.as_ref();
     let place = place.map_err(|no| no.stop(repository, &distance.head.branch))?;
     let commit = &distance.head.commit;
@@ -101,7 +101,7 @@ fn note<'a>(
     repository: &Repository,
     places: impl Iterator<Item = &'a Upstream>,
     commit: &str,
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let own = places.filter(|place| place.is_own());
     let lines: Vec<_> = own
         .map(|place| format!("update {} {commit}\n", place.tracking))
@@ -121,7 +121,7 @@ fn note<'a>(
 }
 
 /// Sets the upstream of the branch, as `git push` does with `push.autoSetupRemote`.
-fn set_upstream(repository: &Repository, branch: &str, route: &Route) -> Result<(), Stop> {
+fn set_upstream(repository: &Repository, branch: &str, route: &Route) -> Result<(), SyncStop> {
     let (git, first) = (&repository.git, route.first());
     if !first.is_own() {
         let name = format!("--set-upstream-to={}", first.tracking);
@@ -146,7 +146,7 @@ fn failed(
     route: &Route,
     distance: &Distance,
     answer: GitOutput,
-) -> Result<Pushed, Stop> {
+) -> Result<Pushed, SyncStop> {
     let places: Vec<_> = route.places().collect();
     let mut at = route.first();
     if let [first, rest @ ..] = places.as_slice() {
@@ -191,7 +191,7 @@ fn failed(
         let words = hook_words(&String::from_utf8_lossy(&answer.stderr), &stdout);
         let why = format!("the hook pre-push refuses the push: {words}");
         let kind = HindranceKind::NotPushing;
-        let stop = Stop::unreachable(
+        let stop = SyncStop::unreachable(
             Event::PushRefused,
             kind,
             GitReason::Hook,
@@ -272,7 +272,7 @@ pub(crate) fn refuse_absent(
     route: &Route,
     distance: &Distance,
     tips: &Tips,
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let Ok(place) = &route.place else {
         return Ok(());
     };
@@ -294,7 +294,7 @@ pub(crate) fn refuse_absent(
         }
         (false, false) => return Ok(()),
     };
-    let stop = Stop::notice(
+    let stop = SyncStop::notice(
         Event::NotPushing,
         HindranceKind::NotPushing,
         GitReason::NoPlace,
@@ -316,7 +316,7 @@ pub(crate) fn refuse_foreign(
     repository: &Repository,
     distance: &Distance,
     tips: &Tips,
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     if distance.is_ours {
         return Ok(());
     }
@@ -346,7 +346,7 @@ pub(crate) fn refuse_foreign(
         "{count} that {are} not ours: {} {subject}{more}",
         short(&first)
     );
-    let stop = Stop::notice(
+    let stop = SyncStop::notice(
         Event::NotPushing,
         HindranceKind::NotPushing,
         GitReason::ForeignCommits,
@@ -357,7 +357,7 @@ pub(crate) fn refuse_foreign(
 
 /// The oldest commit of a range that changes something outside databases, or is a merge of a person, and how many such
 /// commits there are.
-fn foreign(repository: &Repository, range: &[String]) -> Result<Option<(String, u64)>, Stop> {
+fn foreign(repository: &Repository, range: &[String]) -> Result<Option<(String, u64)>, SyncStop> {
     let git = &repository.git;
     let list = |options: &[&str]| {
         let args = ["rev-list", "--reverse", "--topo-order"]

@@ -10,7 +10,7 @@ use beadlock_records::{
 };
 
 use crate::{Event, kept};
-use beadlock_repository::{Git, GitReason, Repository, Stop, SyncMessage, as_path, say};
+use beadlock_repository::{Git, GitReason, Repository, SyncMessage, SyncStop, as_path, say};
 
 /// The names of the two sides of a merge for a line.
 pub(crate) const SIDES: SideNames<'_> = SideNames {
@@ -26,14 +26,14 @@ pub(crate) fn is_record_file(path: &[u8]) -> bool {
 }
 
 /// A file as a commit has it, as it is checked out; `None` where that has no such file.
-pub(crate) fn text_of(git: &Git, commit: &str, path: &Path) -> Result<Option<Vec<u8>>, Stop> {
+pub(crate) fn text_of(git: &Git, commit: &str, path: &Path) -> Result<Option<Vec<u8>>, SyncStop> {
     let name = [commit.as_bytes(), b":", path.as_os_str().as_encoded_bytes()].concat();
     let answer = git.call(["cat-file", "--filters"]).paths([name]).run()?;
     Ok(answer.status.success().then_some(answer.stdout))
 }
 
 /// Blobs' bytes, in the order of their ids, by one process.
-pub(crate) fn blobs(git: &Git, ids: &[&str]) -> Result<Vec<Vec<u8>>, Stop> {
+pub(crate) fn blobs(git: &Git, ids: &[&str]) -> Result<Vec<Vec<u8>>, SyncStop> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -44,7 +44,7 @@ pub(crate) fn blobs(git: &Git, ids: &[&str]) -> Result<Vec<Vec<u8>>, Stop> {
         .done()?
         .stdout;
     parse_batch(&printed, ids.len()).ok_or_else(|| {
-        Stop::failed(
+        SyncStop::failed(
             GitReason::GitFailed,
             "git cat-file has not shown every file that was asked for",
         )
@@ -66,16 +66,16 @@ fn parse_batch(mut printed: &[u8], count: usize) -> Option<Vec<Vec<u8>>> {
 }
 
 /// Writes a blob. Returns its id.
-pub(crate) fn write_blob(git: &Git, bytes: Vec<u8>) -> Result<String, Stop> {
+pub(crate) fn write_blob(git: &Git, bytes: Vec<u8>) -> Result<String, SyncStop> {
     git.call(["hash-object", "-w", "--no-filters", "--stdin"])
         .stdin(bytes)
         .text()
 }
 
 /// Merges by record; what cannot be decided is as in `theirs`, and is told in [`Merged::conflicts`].
-pub(crate) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Merged, Stop> {
+pub(crate) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Merged, SyncStop> {
     beadlock_records::merge(base, ours, theirs, &Undecided::Theirs)
-        .map_err(|error| Stop::failed(GitReason::Conflict, error.to_string()))
+        .map_err(|error| SyncStop::failed(GitReason::Conflict, error.to_string()))
 }
 
 /// Merges the text that somebody has written to a record file while it was replaced: `here` and `late` are both made of
@@ -87,7 +87,7 @@ pub(crate) fn late(
     base: &[u8],
     here: &[u8],
     late: &[u8],
-) -> Result<Vec<u8>, Stop> {
+) -> Result<Vec<u8>, SyncStop> {
     let (merged, conflicts) = merge_late(base, here, late)?;
     if !conflicts.is_empty() {
         kept::keep(repository, path, &conflicts, late)?;
@@ -95,7 +95,7 @@ pub(crate) fn late(
     Ok(merged)
 }
 
-fn merge_late(base: &[u8], here: &[u8], late: &[u8]) -> Result<(Vec<u8>, Vec<Conflict>), Stop> {
+fn merge_late(base: &[u8], here: &[u8], late: &[u8]) -> Result<(Vec<u8>, Vec<Conflict>), SyncStop> {
     let [base, here, late] = [base, here, late].map(split_torn);
     let merged = merge(base.0, late.0, here.0)?;
     let mut bytes = merged.bytes;

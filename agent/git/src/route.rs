@@ -8,7 +8,7 @@ use crate::join;
 use beadlock_repository::place::{NoPlace, PushPlace, UpstreamSetting, find};
 use beadlock_repository::upstream::both_sides;
 use beadlock_repository::{
-    BranchHead, Distance, Git, GitSettings, Repository, Stop, Unpushed, Upstream,
+    BranchHead, Distance, Git, GitSettings, Repository, SyncStop, Unpushed, Upstream,
 };
 
 /// The upstream of a branch, and the place that it is pushed to.
@@ -39,7 +39,7 @@ pub(crate) struct Tips {
 pub(crate) struct Fetched {
     pub(crate) tips: Tips,
     /// Why the place could not be asked; `None` without such a failure.
-    pub(crate) missing: Option<Stop>,
+    pub(crate) missing: Option<SyncStop>,
     /// Whether the place has answered, at one of its URLs at least.
     pub(crate) has_place: bool,
 }
@@ -88,7 +88,7 @@ impl Route {
         repository: &Repository,
         settings: &GitSettings,
         branch: &str,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self, SyncStop> {
         let top = &repository.git.dir;
         let place = find(settings, branch, &|word| top.join(word).is_dir());
         let upstream = UpstreamSetting::of(settings, branch);
@@ -153,13 +153,17 @@ impl Route {
     }
 
     /// The commit of each source, as its copy here has it.
-    pub(crate) fn known(&self, repository: &Repository) -> Result<Tips, Stop> {
+    pub(crate) fn known(&self, repository: &Repository) -> Result<Tips, SyncStop> {
         let tips = self.sources.iter();
         let tips = tips.map(|source| repository.commit_of(&source.at.tracking));
         self.tips(repository, tips.collect::<Result<_, _>>()?)
     }
 
-    fn tips(&self, repository: &Repository, commits: Vec<Option<String>>) -> Result<Tips, Stop> {
+    fn tips(
+        &self,
+        repository: &Repository,
+        commits: Vec<Option<String>>,
+    ) -> Result<Tips, SyncStop> {
         let mut new_at = None;
         for (source, tip) in self.sources.iter().zip(&commits) {
             let is_missing = source.is_place && tip.is_none();
@@ -176,7 +180,7 @@ impl Route {
         repository: &Repository,
         git: &Git,
         known: &Tips,
-    ) -> Result<Fetched, Stop> {
+    ) -> Result<Fetched, SyncStop> {
         let (mut tips, mut missing, mut has_place) = (Vec::new(), None, false);
         for (number, source) in self.sources.iter().enumerate() {
             match source.at.fetch(repository, git) {
@@ -207,7 +211,7 @@ impl Route {
         head: BranchHead,
         tips: &Tips,
         parent: Option<&str>,
-    ) -> Result<Distance, Stop> {
+    ) -> Result<Distance, SyncStop> {
         let commit = head.commit.clone();
         let sources = self.sources.iter().zip(&tips.commits);
         let places = sources.filter(|(source, _)| source.is_place);
@@ -269,7 +273,7 @@ impl Route {
         repository: &Repository,
         head: &BranchHead,
         tips: &Tips,
-    ) -> Result<(Upstream, String), Stop> {
+    ) -> Result<(Upstream, String), SyncStop> {
         let git = &repository.git;
         let mut found: Vec<_> = self.found(tips).collect();
         // The place's side goes on: it comes first.
@@ -309,7 +313,7 @@ fn unpushed(
     commit: &str,
     mut places: Vec<Option<String>>,
     tips: &Tips,
-) -> Result<Unpushed, Stop> {
+) -> Result<Unpushed, SyncStop> {
     let mut most = Unpushed::default();
     places.dedup();
     for place in places {
@@ -331,7 +335,7 @@ fn unpushed(
 }
 
 /// How many commits the remotes have that the branch has not. It has its `parent`.
-fn behind(git: &Git, commit: &str, tips: &Tips, parent: Option<&str>) -> Result<u64, Stop> {
+fn behind(git: &Git, commit: &str, tips: &Tips, parent: Option<&str>) -> Result<u64, SyncStop> {
     let mut theirs: Vec<_> = tips.commits.iter().flatten().map(String::as_str).collect();
     theirs.retain(|tip| *tip != commit && Some(*tip) != parent);
     if theirs.is_empty() {
@@ -344,7 +348,7 @@ fn behind(git: &Git, commit: &str, tips: &Tips, parent: Option<&str>) -> Result<
 }
 
 /// The commits that only the right side of a range has, and how many only the left side has.
-fn both(git: &Git, range: &[&str]) -> Result<(Unpushed, u64), Stop> {
+fn both(git: &Git, range: &[&str]) -> Result<(Unpushed, u64), SyncStop> {
     let call = git.call([&["rev-list", "--timestamp", "--left-right"], range].concat());
     Ok(both_sides(&call.done()?.stdout))
 }

@@ -10,18 +10,20 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, Uid, access};
 
-use crate::replay::Commit;
+use crate::rebase::Commit;
 use crate::{Part, escaped, to_type};
 use beadlock_repository::program::GitCall;
-use beadlock_repository::{Git, GitOutput, GitReason, GitSettings, Repository, Stop, known, turn};
+use beadlock_repository::{
+    Git, GitOutput, GitReason, GitSettings, Repository, SyncStop, repository_facts, repository_lock,
+};
 
 /// Whether commits are signed here.
-pub(crate) fn is_wanted(repository: &Repository) -> Result<bool, Stop> {
+pub(crate) fn is_wanted(repository: &Repository) -> Result<bool, SyncStop> {
     Ok(repository.settings()?.is_true("commit.gpgsign"))
 }
 
 /// How pushes are signed without a question; `None` where they are not signed.
-pub(crate) fn of_pushes(repository: &Repository) -> Result<Option<Quiet>, Stop> {
+pub(crate) fn of_pushes(repository: &Repository) -> Result<Option<Quiet>, SyncStop> {
     let settings = repository.settings()?;
     let is_wanted = settings
         .get("push.gpgsign")
@@ -43,7 +45,7 @@ pub(crate) struct Unsigned<'a> {
 
 impl Unsigned<'_> {
     /// Makes the commit, with a signature where one is wanted.
-    pub(crate) fn make(&self, repository: &Repository) -> Result<String, Stop> {
+    pub(crate) fn make(&self, repository: &Repository) -> Result<String, SyncStop> {
         if !is_wanted(repository)? {
             return self.call(&repository.git, None).text();
         }
@@ -107,7 +109,7 @@ pub(crate) fn sign(
     repository: &Repository,
     to: &str,
     known: impl IntoIterator<Item = String>,
-) -> Result<String, Stop> {
+) -> Result<String, SyncStop> {
     if !is_wanted(repository)? {
         return Ok(to.to_owned());
     }
@@ -140,7 +142,7 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    pub(crate) fn of(repository: &Repository) -> Result<Self, Stop> {
+    pub(crate) fn of(repository: &Repository) -> Result<Self, SyncStop> {
         let settings = repository.settings()?;
         let program = gpg(settings);
         let is_gpg = program
@@ -207,21 +209,21 @@ fn stand_in(repository: &Repository, program: &str) -> Option<PathBuf> {
 }
 
 /// A push that git has not signed.
-pub(crate) fn refused_push(repository: &Repository, answer: &GitOutput) -> Stop {
+pub(crate) fn refused_push(repository: &Repository, answer: &GitOutput) -> SyncStop {
     let by_hand = to_type("git -C {} push", &[Part::Path(&repository.git.dir)]);
     refused(repository, answer, by_hand)
 }
 
 /// The refusal where git has not signed: why, and what to type. `by_hand` is the command of the sync; typed by hand, a
 /// program may ask.
-fn refused(repository: &Repository, answer: &GitOutput, by_hand: String) -> Stop {
+fn refused(repository: &Repository, answer: &GitOutput, by_hand: String) -> SyncStop {
     let words = match answer.timed_out {
         true => "it took too long".to_owned(),
         false => words(&answer.said()),
     };
     let why = format!("signing failed: {}", escaped(&words));
     let command = advice(repository).unwrap_or(by_hand);
-    Stop::failed(GitReason::Signing, why).next(command)
+    SyncStop::failed(GitReason::Signing, why).next(command)
 }
 
 /// Whether this is what git says when it could not sign a push.

@@ -19,11 +19,12 @@ use beadlock_base::sys::{self, Flock};
 use serde::{Deserialize, Serialize};
 
 use crate::open_files::{self, InodeNumber, Writers};
-use crate::{IndexLock, Move, index, neighbours, records, versions};
+use crate::{IndexLock, WorktreeMove, index, other_databases, records, versions};
 use beadlock_repository::content::FileContent;
 use beadlock_repository::tree::{FileTree, Put};
 use beadlock_repository::{
-    GitReason, Repository, Stop, SyncTurn, as_path, entries, is_database_name, turn,
+    GitReason, Repository, RepositoryLock, SyncStop, as_path, entries, is_database_name,
+    repository_lock,
 };
 
 /// Where the plan and the files are, in the git directory; and in the database, where that is on another mount.
@@ -94,7 +95,7 @@ struct Aside {
 }
 
 impl Aside {
-    fn make(dir: PathBuf) -> Result<Self, Stop> {
+    fn make(dir: PathBuf) -> Result<Self, SyncStop> {
         let make = |dir: &Path| {
             let [new, gone, appended] = ["new", "gone", "appended"].map(|name| dir.join(name));
             let new = FileTree::make(&new)?;
@@ -106,7 +107,7 @@ impl Aside {
                 FileTree::make(&appended)?,
             ))
         };
-        let made = make(&dir).map_err(|error| Stop::io("cannot make", &dir, &error));
+        let made = make(&dir).map_err(|error| SyncStop::io("cannot make", &dir, &error));
         let (mount, new, gone, appended) = made?;
         Ok(Self {
             dir,
@@ -172,11 +173,11 @@ pub(crate) fn is_left(repository: &Repository) -> bool {
 
 impl<'a> MoveStage<'a> {
     /// An empty stage, for the sync that has the turn.
-    pub(crate) fn begin(repository: &'a Repository, way: &Move) -> Result<Self, Stop> {
+    pub(crate) fn begin(repository: &'a Repository, way: &WorktreeMove) -> Result<Self, SyncStop> {
         remove_all(&repository.git_dir.join(IN_GIT))?;
         let in_git = Aside::make(repository.git_dir.join(IN_GIT))?;
         let files = repository.files.clone();
-        let beside = |error| Stop::io("cannot look at", &repository.request.dir, &error);
+        let beside = |error| SyncStop::io("cannot look at", &repository.request.dir, &error);
         let here = files
             .mount_of(&repository.prefix.join("x"))
             .map_err(beside)?;
@@ -188,7 +189,7 @@ impl<'a> MoveStage<'a> {
             asides.push(Aside::make(dir.clone())?);
             in_database = Some(dir);
         }
-        let Move { branch, from, to } = way.clone();
+        let WorktreeMove { branch, from, to } = way.clone();
         let plan = Plan {
             branch,
             from,
@@ -210,7 +211,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// The stage that a sync has left which was killed. `None` where nothing was exchanged; it is removed then.
-    pub(crate) fn left(repository: &'a Repository) -> Result<Option<Self>, Stop> {
+    pub(crate) fn left(repository: &'a Repository) -> Result<Option<Self>, SyncStop> {
         let dir = repository.git_dir.join(IN_GIT);
         if fs::symlink_metadata(&dir).is_err() {
             return Ok(None);
@@ -234,7 +235,7 @@ impl<'a> MoveStage<'a> {
         {
             for tree in [&aside.new].into_iter().chain(&aside.merged()) {
                 let ended = tree.end_exchange(moving.path());
-                ended.map_err(|error| Stop::io("cannot replace", &tree.path, &error))?;
+                ended.map_err(|error| SyncStop::io("cannot replace", &tree.path, &error))?;
             }
         }
         Ok(Some(Self {
@@ -249,11 +250,11 @@ impl<'a> MoveStage<'a> {
         }))
     }
 
-    pub(crate) fn way(&self) -> Move {
+    pub(crate) fn way(&self) -> WorktreeMove {
         let Plan {
             branch, from, to, ..
         } = self.plan.clone();
-        Move { branch, from, to }
+        WorktreeMove { branch, from, to }
     }
 
     pub(crate) fn files(&self) -> &FileTree {
@@ -284,24 +285,24 @@ impl<'a> MoveStage<'a> {
     }
 
     /// The tree in which the new file of this path waits, and the old one stays after the exchange.
-    pub(crate) fn new_of(&self, path: &Path) -> Result<&FileTree, Stop> {
+    pub(crate) fn new_of(&self, path: &Path) -> Result<&FileTree, SyncStop> {
         match self.aside(path) {
             Some(aside) => Ok(&aside.new),
             None => Err(self.elsewhere(path)),
         }
     }
 
-    fn elsewhere(&self, path: &Path) -> Stop {
+    fn elsewhere(&self, path: &Path) -> SyncStop {
         let path = self.repository.shown(path.as_os_str().as_encoded_bytes());
         let why = format!("{path} is on another mount than the repository and the database");
-        Stop::not_pulling(GitReason::InTheWay, why)
+        SyncStop::not_pulling(GitReason::InTheWay, why)
     }
 
     /// Writes the plan: the files that are about to move. From here on, the next sync finishes the stage after a kill.
-    pub(crate) fn note(&mut self, files: Vec<Moving>) -> Result<(), Stop> {
+    pub(crate) fn note(&mut self, files: Vec<Moving>) -> Result<(), SyncStop> {
         self.plan.files = files;
         let dir = self.asides[0].dir.clone();
-        let failed = |error| Stop::io("cannot write", &dir, &error);
+        let failed = |error| SyncStop::io("cannot write", &dir, &error);
         self.sync_files().map_err(failed)?;
         let text = serde_json::to_vec(&self.plan).unwrap_or_default();
         turn::write_whole(&dir.join(PLAN), &text)?;
@@ -327,7 +328,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// Writes out the directories of the moved files, so that the move survives a power cut.
-    pub(crate) fn sync_tree(&self) -> Result<(), Stop> {
+    pub(crate) fn sync_tree(&self) -> Result<(), SyncStop> {
         let mut dirs: Vec<_> = self
             .plan
             .files
@@ -340,11 +341,11 @@ impl<'a> MoveStage<'a> {
             0..=32 => dirs.iter().try_for_each(|dir| self.files.sync_dir(dir)),
             _ => self.files.sync_all(),
         };
-        synced.map_err(|error| Stop::io("cannot write out", &self.files.path, &error))
+        synced.map_err(|error| SyncStop::io("cannot write out", &self.files.path, &error))
     }
 
     /// Exchanges one file, puts it where nothing was, or takes it away.
-    pub(crate) fn step(&self, moving: &Moving) -> Result<Stepped, Stop> {
+    pub(crate) fn step(&self, moving: &Moving) -> Result<Stepped, SyncStop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
@@ -389,7 +390,7 @@ impl<'a> MoveStage<'a> {
         Err(self.never_rests(moving))
     }
 
-    fn take_away(&self, moving: &Moving, aside: &Aside) -> Result<Stepped, Stop> {
+    fn take_away(&self, moving: &Moving, aside: &Aside) -> Result<Stepped, SyncStop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let moved = self.files.move_to(&aside.gone, path).map_err(failed)?;
@@ -408,7 +409,7 @@ impl<'a> MoveStage<'a> {
 
     /// Looks at what was swapped out. What somebody has just written has its place again; `None` where that is to be
     /// merged in.
-    fn swapped(&self, moving: &Moving, aside: &Aside) -> Result<Option<Stepped>, Stop> {
+    fn swapped(&self, moving: &Moving, aside: &Aside) -> Result<Option<Stepped>, SyncStop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         self.look_who_writes(&aside.new, path)?;
@@ -427,7 +428,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// Merges what is in a record file, and in no commit, with the new one, and puts that there.
-    fn join(&self, moving: &Moving, aside: &Aside) -> Result<Stepped, Stop> {
+    fn join(&self, moving: &Moving, aside: &Aside) -> Result<Stepped, SyncStop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let base = self.text(&moving.old_text, path)?;
@@ -457,7 +458,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// The text that a sync has put into a record file, and that no commit has yet; `None` without one.
-    fn latest(&self, moving: &Moving) -> Result<Option<Vec<u8>>, Stop> {
+    fn latest(&self, moving: &Moving) -> Result<Option<Vec<u8>>, SyncStop> {
         let Plan { from, to, .. } = &self.plan;
         if !moving.is_record_file || from == to {
             return Ok(None);
@@ -466,7 +467,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// A file that is aside gets no new writers. So before it is read this asks whether it has any.
-    fn look_who_writes(&self, tree: &FileTree, path: &Path) -> Result<(), Stop> {
+    fn look_who_writes(&self, tree: &FileTree, path: &Path) -> Result<(), SyncStop> {
         let opened = tree.open_file(path);
         let Some(file) = opened.map_err(|error| self.failed(path, &error))? else {
             return Ok(());
@@ -484,7 +485,12 @@ impl<'a> MoveStage<'a> {
 
     /// The text that somebody has written to a file that is replaced, made of `base`. For a program that is about to
     /// write all of it anew this waits a little; then nothing counts as written yet, and the file is kept.
-    fn late_text(&self, moving: &Moving, tree: &FileTree, base: &[u8]) -> Result<Vec<u8>, Stop> {
+    fn late_text(
+        &self,
+        moving: &Moving,
+        tree: &FileTree,
+        base: &[u8],
+    ) -> Result<Vec<u8>, SyncStop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let begun = Instant::now();
@@ -513,7 +519,7 @@ impl<'a> MoveStage<'a> {
         moving: &Moving,
         mut here: Vec<u8>,
         mut merged: Vec<u8>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), SyncStop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let aside = self.aside(path).ok_or_else(|| self.elsewhere(path))?;
@@ -549,7 +555,7 @@ impl<'a> MoveStage<'a> {
         of: &[&[u8]],
         here: &[u8],
         late: &[u8],
-    ) -> Result<Vec<u8>, Stop> {
+    ) -> Result<Vec<u8>, SyncStop> {
         if of.contains(&late) {
             return Ok(here.to_vec());
         }
@@ -562,14 +568,14 @@ impl<'a> MoveStage<'a> {
     }
 
     /// Notes a text that a program has written, and what was made of it: the program goes on from its own text.
-    fn note_late(&self, moving: &Moving, late: &[u8], merged: &[u8]) -> Result<(), Stop> {
+    fn note_late(&self, moving: &Moving, late: &[u8], merged: &[u8]) -> Result<(), SyncStop> {
         let (repository, on) = (self.repository, self.ends_at.borrow());
         let head = records::text_of(&repository.git, &on, moving.path())?.unwrap_or_default();
         versions::found(repository, &moving.path, late, (merged, &head), &on)
     }
 
     /// Writes the result of a merge aside: whole, or not at all.
-    fn write_merged(&self, aside: &Aside, path: &Path, bytes: &[u8]) -> Result<FileTree, Stop> {
+    fn write_merged(&self, aside: &Aside, path: &Path, bytes: &[u8]) -> Result<FileTree, SyncStop> {
         let draft = aside.dir.join(DRAFT);
         remove_all(&draft)?;
         let name = aside.dir.join(format!("merged{}", aside.merged().len()));
@@ -583,14 +589,14 @@ impl<'a> MoveStage<'a> {
         write().map_err(|error| self.failed(path, &error))
     }
 
-    fn never_rests(&self, moving: &Moving) -> Stop {
+    fn never_rests(&self, moving: &Moving) -> SyncStop {
         let path = self.repository.shown(&moving.path);
         let why = format!("a program writes to {path} all the time");
-        Stop::not_pulling(GitReason::InUse, why)
+        SyncStop::not_pulling(GitReason::InUse, why)
     }
 
     /// Puts a file that has no place any more beside the one that has.
-    fn save(&self, moving: &Moving, tree: &FileTree) -> Result<(), Stop> {
+    fn save(&self, moving: &Moving, tree: &FileTree) -> Result<(), SyncStop> {
         let bytes = tree.read(moving.path());
         if let Some(bytes) = bytes.map_err(|error| self.failed(moving.path(), &error))? {
             records::put_beside(self.repository, moving.path(), &bytes);
@@ -598,7 +604,7 @@ impl<'a> MoveStage<'a> {
         Ok(())
     }
 
-    pub(crate) fn text(&self, source: &Source, path: &Path) -> Result<Vec<u8>, Stop> {
+    pub(crate) fn text(&self, source: &Source, path: &Path) -> Result<Vec<u8>, SyncStop> {
         let git = &self.repository.git;
         Ok(match source {
             Source::Commit(commit) => records::text_of(git, commit, path)?.unwrap_or_default(),
@@ -608,7 +614,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// Puts every file back as it was before the move, with the text that was written since.
-    pub(crate) fn take_back(&self) -> Result<(), Stop> {
+    pub(crate) fn take_back(&self) -> Result<(), SyncStop> {
         self.ends(&self.plan.from);
         self.take_back_of(|_| true)
     }
@@ -622,7 +628,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// Puts the wanted files back as they were before the move, with the text that was written since.
-    fn take_back_of(&self, is_wanted: impl Fn(&Moving) -> bool) -> Result<(), Stop> {
+    fn take_back_of(&self, is_wanted: impl Fn(&Moving) -> bool) -> Result<(), SyncStop> {
         // The last comes first: it may have the place of a directory in which an earlier one was.
         let files = self.plan.files.iter().rev();
         files
@@ -630,7 +636,7 @@ impl<'a> MoveStage<'a> {
             .try_for_each(|moving| self.take_back_one(moving))
     }
 
-    fn take_back_one(&self, moving: &Moving) -> Result<(), Stop> {
+    fn take_back_one(&self, moving: &Moving) -> Result<(), SyncStop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let Some(aside) = self.aside(path) else {
@@ -686,7 +692,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// Takes out a file that was put where nothing was.
-    fn take_out(&self, moving: &Moving, aside: &Aside) -> Result<(), Stop> {
+    fn take_out(&self, moving: &Moving, aside: &Aside) -> Result<(), SyncStop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         if self.files.move_to(&aside.new, path).map_err(failed)? == Put::Done
@@ -704,7 +710,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// Puts a file that was taken away back in its place, together with the text that has come there meanwhile.
-    fn put_back(&self, moving: &Moving, aside: &Aside) -> Result<(), Stop> {
+    fn put_back(&self, moving: &Moving, aside: &Aside) -> Result<(), SyncStop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let put = || match aside.gone.move_to(&self.files, path) {
@@ -753,7 +759,7 @@ impl<'a> MoveStage<'a> {
         versions: [&[u8]; 2],
         mut all: Vec<u8>,
         others: &[Vec<u8>],
-    ) -> Result<Vec<u8>, Stop> {
+    ) -> Result<Vec<u8>, SyncStop> {
         for other in others {
             all = self.late(moving, &versions, &all, other)?;
         }
@@ -761,18 +767,18 @@ impl<'a> MoveStage<'a> {
     }
 
     /// Lets the move stand, and merges in the text that was written to files which it has replaced.
-    pub(crate) fn gather(&self) -> Result<(), Stop> {
+    pub(crate) fn gather(&self) -> Result<(), SyncStop> {
         self.gather_of(|_| true)
     }
 
-    fn gather_of(&self, is_wanted: impl Fn(&Moving) -> bool) -> Result<(), Stop> {
+    fn gather_of(&self, is_wanted: impl Fn(&Moving) -> bool) -> Result<(), SyncStop> {
         let files = self.plan.files.iter();
         files
             .filter(|moving| is_wanted(moving))
             .try_for_each(|moving| self.gather_one(moving))
     }
 
-    fn gather_one(&self, moving: &Moving) -> Result<(), Stop> {
+    fn gather_one(&self, moving: &Moving) -> Result<(), SyncStop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let Some(aside) = self.aside(path) else {
@@ -809,7 +815,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// Removes the files aside, but for those to which somebody may still write.
-    pub(crate) fn end(self) -> Result<(), Stop> {
+    pub(crate) fn end(self) -> Result<(), SyncStop> {
         for moving in self
             .plan
             .files
@@ -828,7 +834,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// Keeps a file aside, where somebody may still write to it, or has done so since it was looked at.
-    fn keep(&self, moving: &Moving, tree: &FileTree) -> Result<(), Stop> {
+    fn keep(&self, moving: &Moving, tree: &FileTree) -> Result<(), SyncStop> {
         let path = moving.path();
         let failed = |error: io::Error| self.failed(path, &error);
         let Some(file) = tree.open_file(path).map_err(failed)? else {
@@ -862,7 +868,7 @@ impl<'a> MoveStage<'a> {
     }
 
     /// Removes the files aside, and the plan first: without it the rest means nothing.
-    fn remove(&self) -> Result<(), Stop> {
+    fn remove(&self) -> Result<(), SyncStop> {
         beadlock_repository::remove(&self.asides[0].dir.join(PLAN));
         for aside in &self.asides {
             remove_all(&aside.dir)?;
@@ -872,7 +878,7 @@ impl<'a> MoveStage<'a> {
 
     /// Waits a little until nobody has a file of this database locked (flock, fcntl), and keeps it locked against those
     /// who ask: two programs that lock the file before and after an exchange would lock two files.
-    pub(crate) fn hold(&self, moving: &Moving) -> Result<Option<fs::File>, Stop> {
+    pub(crate) fn hold(&self, moving: &Moving) -> Result<Option<fs::File>, SyncStop> {
         let path = moving.path();
         if !self.repository.has(&moving.path) {
             return Ok(None);
@@ -903,7 +909,7 @@ impl<'a> MoveStage<'a> {
             if begun.elapsed() >= PATIENCE {
                 let path = self.repository.shown(&moving.path);
                 let why = format!("a program has {path} locked; the next cycle tries again");
-                return Err(Stop::not_pulling(GitReason::InUse, why));
+                return Err(SyncStop::not_pulling(GitReason::InUse, why));
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -920,7 +926,7 @@ impl<'a> MoveStage<'a> {
 
     /// Where the new file is the old one and more: adds that in one write. So what a program that has the file open
     /// writes later is in the file, too.
-    pub(crate) fn append(&self, moving: &Moving) -> Result<bool, Stop> {
+    pub(crate) fn append(&self, moving: &Moving) -> Result<bool, SyncStop> {
         let path = moving.path();
         if !moving.is_record_file || moving.old.is_none() || moving.new.is_none() {
             return Ok(false);
@@ -953,41 +959,41 @@ impl<'a> MoveStage<'a> {
         Ok(true)
     }
 
-    fn failed(&self, path: &Path, error: &io::Error) -> Stop {
+    fn failed(&self, path: &Path, error: &io::Error) -> SyncStop {
         const BUSY: i32 = nix::errno::Errno::EBUSY as i32;
         const OTHER_MOUNT: i32 = nix::errno::Errno::EXDEV as i32;
         match error.raw_os_error() {
             Some(BUSY | OTHER_MOUNT) => {
                 let path = self.repository.shown(path.as_os_str().as_encoded_bytes());
-                Stop::not_pulling(
+                SyncStop::not_pulling(
                     GitReason::InTheWay,
                     format!("{path} is a mount point of its own; mount the directory"),
                 )
             }
-            _ => Stop::io("cannot replace", &self.files.path.join(path), error),
+            _ => SyncStop::io("cannot replace", &self.files.path.join(path), error),
         }
     }
 }
 
 /// Brings another text to a record file in which `was` was read: in one step, and with what is written meanwhile.
 pub(crate) fn bring_in(
-    turn: &SyncTurn<'_>,
+    turn: &RepositoryLock<'_>,
     path: &Path,
     was: Vec<u8>,
     text: Vec<u8>,
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     if text == was {
         return Ok(());
     }
     let repository = turn.repository;
     let head = repository.head()?;
-    let way = Move {
+    let way = WorktreeMove {
         branch: head.branch,
         from: head.commit.clone(),
         to: head.commit.clone(),
     };
     let mut stage = MoveStage::begin(repository, &way)?;
-    let failed = |error| Stop::io("cannot write", &repository.git.dir.join(path), &error);
+    let failed = |error| SyncStop::io("cannot write", &repository.git.dir.join(path), &error);
     let new = stage.new_of(path)?;
     new.write_new(path, &text).map_err(failed)?;
     let old = stage.files.look(path).map_err(failed)?;
@@ -995,7 +1001,7 @@ pub(crate) fn bring_in(
         let path = repository.shown(path.as_os_str().as_encoded_bytes());
         let why =
             format!("{path} would be open to fewer than it is; the agent must run as its owner");
-        return Err(Stop::not_pulling(GitReason::InTheWay, why));
+        return Err(SyncStop::not_pulling(GitReason::InTheWay, why));
     }
     let git = &repository.git;
     let id = records::write_blob(git, text.clone())?;
@@ -1031,18 +1037,18 @@ pub(crate) enum Stepped {
 }
 
 /// Removes a directory, where it is there.
-fn remove_all(dir: &Path) -> Result<(), Stop> {
+fn remove_all(dir: &Path) -> Result<(), SyncStop> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Stop::io("cannot remove", dir, &error))
+            Err(SyncStop::io("cannot remove", dir, &error))
         }
         _ => Ok(()),
     }
 }
 
 /// Takes the turn, with nothing left to finish and nobody in the middle of something.
-pub(crate) fn begin(repository: &Repository) -> Result<SyncTurn<'_>, Stop> {
-    let turn = SyncTurn::take(repository)?;
+pub(crate) fn begin(repository: &Repository) -> Result<RepositoryLock<'_>, SyncStop> {
+    let turn = RepositoryLock::take(repository)?;
     repository.check_quiet()?;
     if let Some(stage) = MoveStage::left(repository)? {
         recover(&turn, stage)?;
@@ -1053,10 +1059,10 @@ pub(crate) fn begin(repository: &Repository) -> Result<SyncTurn<'_>, Stop> {
 
 /// Finishes the stage of a sync that was killed: where the last commit has a file as it was before the move, it goes
 /// back; else the move stands.
-fn recover(turn: &SyncTurn<'_>, stage: MoveStage<'_>) -> Result<(), Stop> {
+fn recover(turn: &RepositoryLock<'_>, stage: MoveStage<'_>) -> Result<(), SyncStop> {
     let repository = turn.repository;
     let (git, way, head) = (&repository.git, stage.way(), repository.head()?);
-    let _others = neighbours::enter(repository, &stage.paths())?;
+    let _others = other_databases::enter(repository, &stage.paths())?;
     stage.ends_at.replace(head.commit.clone());
     if way.from == way.to {
         stage.gather()?;

@@ -10,12 +10,12 @@ use crate::commit::Committed;
 use crate::route::{Fetched, Route, Tips};
 use crate::truth::{self, PlaceClaim};
 use crate::{
-    Event, Pushed, begin, commit, exclude, kept, neighbours, open_files, pull, push, stage,
+    Event, Pushed, begin, commit, exclude, kept, open_files, other_databases, pull, push, stage,
 };
 use beadlock_repository::{
-    BranchHead, Distance, GitReason, HindranceKind, KnownRepository, KnownUpstream, Network,
-    Repository, Stop, SyncMessage, SyncReport, SyncRequest, Unpushed, Upstream, cause, dolt, names,
-    owners, say, upstream,
+    BranchHead, Distance, GitReason, HindranceKind, Network, Repository, RepositoryFacts,
+    SyncMessage, SyncReport, SyncRequest, SyncStop, Unpushed, Upstream, UpstreamFacts, cause, dolt,
+    names, owners, say, upstream,
 };
 
 /// How often a sync waits for that of another database of its repository.
@@ -34,7 +34,7 @@ struct Findings {
     report: SyncReport,
     is_measured: bool,
     head: Option<BranchHead>,
-    upstream: Option<KnownUpstream>,
+    upstream: Option<UpstreamFacts>,
     /// The parent of the one commit that this sync has made, and that commit.
     sole: Option<(String, String)>,
     /// Whether a pull has merged in what somebody wrote meanwhile: it is to be committed.
@@ -57,26 +57,26 @@ pub(crate) fn report(mut request: SyncRequest) {
         },
         None => sync(&request, &mut findings),
     };
-    if ended.as_ref().is_err_and(Stop::is_unseen) {
+    if ended.as_ref().is_err_and(SyncStop::is_unseen) {
         request.contents = true;
         ended = sync(&request, &mut findings);
     }
-    if ended.as_ref().is_err_and(Stop::is_moved) || findings.is_to_be_committed {
+    if ended.as_ref().is_err_and(SyncStop::is_moved) || findings.is_to_be_committed {
         ended = sync(&request, &mut findings);
     }
     for _ in 0..NEIGHBOURS {
-        let neighbour = ended.as_ref().err().and_then(Stop::neighbour);
-        if !neighbour.is_some_and(neighbours::ends) {
+        let neighbour = ended.as_ref().err().and_then(SyncStop::neighbour);
+        if !neighbour.is_some_and(other_databases::ends) {
             break;
         }
         ended = sync(&request, &mut findings);
     }
-    findings.report.hindrance = ended.err().map(Stop::say);
+    findings.report.hindrance = ended.err().map(SyncStop::say);
     say(&SyncMessage::Report(findings.report));
 }
 
 /// Fetches into a repository in which nothing has changed. Returns true when the remote has brought nothing either.
-fn only_fetch(request: &SyncRequest, known: &KnownRepository) -> Result<bool, Stop> {
+fn only_fetch(request: &SyncRequest, known: &RepositoryFacts) -> Result<bool, SyncStop> {
     let Some(upstream) = &known.upstream else {
         return Ok(false);
     };
@@ -93,12 +93,12 @@ fn only_fetch(request: &SyncRequest, known: &KnownRepository) -> Result<bool, St
     Ok(commit.as_deref() == Some(&upstream.commit))
 }
 
-fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
+fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), SyncStop> {
     let repository = match Repository::of(request) {
         Ok(repository) => repository,
         Err(stop) => {
             let nowhere =
-                KnownRepository::nowhere(&request.dir).filter(|_| stop.is_without_repository());
+                RepositoryFacts::nowhere(&request.dir).filter(|_| stop.is_without_repository());
             nowhere
                 .into_iter()
                 .for_each(|known| say(&SyncMessage::Found(Box::new(known))));
@@ -118,7 +118,7 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
         let report = &mut findings.report;
         (report.unpushed, report.behind) = upstream::waiting(&repository);
     }
-    let known = KnownRepository::of(
+    let known = RepositoryFacts::of(
         &repository,
         findings.head.as_ref(),
         findings.upstream.take(),
@@ -132,7 +132,7 @@ fn sync(request: &SyncRequest, findings: &mut Findings) -> Result<(), Stop> {
 }
 
 impl Findings {
-    fn sync(&mut self, repository: &Repository) -> Result<(), Stop> {
+    fn sync(&mut self, repository: &Repository) -> Result<(), SyncStop> {
         let request = &repository.request;
         if stage::anything_is_left(repository) {
             drop(begin(repository)?);
@@ -183,7 +183,7 @@ impl Findings {
         if let Some(commit) = repository.commit_of(&route.first().tracking)?
             && ssh != Some(None)
         {
-            let mut known = KnownUpstream::of(route.first(), commit, ssh.flatten(), url);
+            let mut known = UpstreamFacts::of(route.first(), commit, ssh.flatten(), url);
             for place in route.others() {
                 known.add(place, repository.commit_of(&place.tracking)?);
             }
@@ -194,7 +194,7 @@ impl Findings {
 
     /// Tells the agent who has committed what came to the remote since the last sync. Where nothing came but the commit
     /// of this sync, no git is asked.
-    fn tell_committers(&self, repository: &Repository, route: &Route) -> Result<(), Stop> {
+    fn tell_committers(&self, repository: &Repository, route: &Route) -> Result<(), SyncStop> {
         let request = &repository.request;
         let Some(tip) = repository.commit_of(&route.first().tracking)? else {
             return Ok(());
@@ -217,7 +217,7 @@ impl Findings {
         route: &Route,
         head: BranchHead,
         tips: &Tips,
-    ) -> Result<Distance, Stop> {
+    ) -> Result<Distance, SyncStop> {
         let sole = self.sole.as_ref().filter(|(_, new)| head.commit == *new);
         let parent = sole.map(|(parent, _)| parent.as_str());
         let distance = route.distance(&repository.git, head, tips, parent)?;
@@ -228,7 +228,7 @@ impl Findings {
 }
 
 /// Refuses where the branch has no place.
-fn refuse_nowhere(repository: &Repository, route: &Route, branch: &str) -> Result<(), Stop> {
+fn refuse_nowhere(repository: &Repository, route: &Route, branch: &str) -> Result<(), SyncStop> {
     match &route.place {
         Ok(_) => Ok(()),
         Err(no) => Err(no.stop(repository, branch)),
@@ -236,7 +236,7 @@ fn refuse_nowhere(repository: &Repository, route: &Route, branch: &str) -> Resul
 }
 
 /// Proves that the files here are at each place, byte for byte.
-fn prove(repository: &Repository, route: &Route, seen: &CommitSeen) -> Result<(), Stop> {
+fn prove(repository: &Repository, route: &Route, seen: &CommitSeen) -> Result<(), SyncStop> {
     let mut proved = Vec::new();
     for place in route.places() {
         let Some(commit) = repository.commit_of(&place.tracking)? else {
@@ -274,7 +274,7 @@ struct Rejection {
 /// A push that a remote or a hook has refused.
 struct Refusal {
     commit: String,
-    stop: Stop,
+    stop: SyncStop,
 }
 
 impl Conversation<'_> {
@@ -285,7 +285,7 @@ impl Conversation<'_> {
         findings: &mut Findings,
         mut head: BranchHead,
         known: Tips,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), SyncStop> {
         let repository = self.repository;
         let mut is_fetch_due = repository.request.is_fetch_due() || !known.are_complete();
         let (mut rejected, mut refused) = (None::<Rejection>, None::<Refusal>);
@@ -361,7 +361,7 @@ impl Conversation<'_> {
             head = distance.head;
         }
         let why = format_args!("others were faster at {}, twice", self.route.place_name());
-        Err(Stop::notice(
+        Err(SyncStop::notice(
             Event::NotPushing,
             HindranceKind::NotPushing,
             GitReason::Raced,
@@ -374,9 +374,9 @@ impl Conversation<'_> {
     fn wait_out<'a>(
         &self,
         rejected: &Rejection,
-        missing: Option<Stop>,
+        missing: Option<SyncStop>,
         pauses: &mut impl Iterator<Item = &'a Duration>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), SyncStop> {
         // It may say why: the branch is gone there.
         if let Some(missing) = missing {
             return Err(missing);
@@ -392,7 +392,7 @@ impl Conversation<'_> {
     }
 
     /// Refuses to push: the branch has no place, or commits that are not ours.
-    fn refuse(&self, distance: &Distance, tips: &Tips, is_ahead: bool) -> Result<(), Stop> {
+    fn refuse(&self, distance: &Distance, tips: &Tips, is_ahead: bool) -> Result<(), SyncStop> {
         refuse_nowhere(self.repository, self.route, &distance.head.branch)?;
         match is_ahead {
             true => {
@@ -409,7 +409,7 @@ impl Conversation<'_> {
         findings: &mut Findings,
         head: BranchHead,
         tips: &Tips,
-    ) -> Result<Distance, Stop> {
+    ) -> Result<Distance, SyncStop> {
         let Self {
             repository, route, ..
         } = self;
@@ -439,7 +439,7 @@ impl Conversation<'_> {
         Ok(distance)
     }
 
-    fn push(&self, findings: &mut Findings, distance: &Distance) -> Result<Pushed, Stop> {
+    fn push(&self, findings: &mut Findings, distance: &Distance) -> Result<Pushed, SyncStop> {
         let pushed = push::push(self.repository, self.network, self.route, distance)?;
         if matches!(pushed, Pushed::Done) {
             (findings.report.unpushed, findings.report.has_pushed) = (Unpushed::default(), true);

@@ -30,8 +30,8 @@ use beadlock_repository::program::GitCall;
 use beadlock_repository::stamp::FileStamp;
 use beadlock_repository::walk::{DatabaseFiles, is_record};
 use beadlock_repository::{
-    GitReason, HindranceKind, Repository, Stop, as_path, name_case, nul_separated, remove, turn,
-    typed_all,
+    GitReason, HindranceKind, Repository, SyncStop, as_path, name_case, nul_separated, remove,
+    repository_lock, typed_all,
 };
 
 /// The claim of a cycle: this commit of the place has the files of the database.
@@ -46,8 +46,8 @@ pub(crate) struct PlaceClaim<'a> {
     pub(crate) seen: &'a CommitSeen,
 }
 
-/// Proves that the files of the database are at the place; the [`Stop`] says which is not, and why.
-pub(crate) fn prove(repository: &Repository, claim: &PlaceClaim<'_>) -> Result<(), Stop> {
+/// Proves that the files of the database are at the place; the [`SyncStop`] says which is not, and why.
+pub(crate) fn prove(repository: &Repository, claim: &PlaceClaim<'_>) -> Result<(), SyncStop> {
     let mut index = TruthIndex::open(repository);
     let compared = index.compare(claim.commit)?;
     let files = DatabaseFiles::of(repository);
@@ -82,7 +82,7 @@ struct Proof<'a> {
 
 impl Proof<'_> {
     /// Judges the files of the database. The error is the first cause that is found.
-    fn judge(&self, note: &mut TruthNote) -> Result<(), Stop> {
+    fn judge(&self, note: &mut TruthNote) -> Result<(), SyncStop> {
         self.in_git()?;
         self.ignored()?;
         self.links()?;
@@ -92,7 +92,7 @@ impl Proof<'_> {
     }
 
     /// Refuses where the place has no file of the database.
-    fn in_git(&self) -> Result<(), Stop> {
+    fn in_git(&self) -> Result<(), SyncStop> {
         let Self {
             repository,
             compared,
@@ -129,7 +129,7 @@ impl Proof<'_> {
             }
             None => (format!("{dir} has no file that is in git"), None),
         };
-        let stop = Stop::notice(
+        let stop = SyncStop::notice(
             Event::NothingToSync,
             HindranceKind::Idle,
             GitReason::NothingInGit,
@@ -143,7 +143,7 @@ impl Proof<'_> {
 
     /// Refuses a record file that git ignores. One that the database's own `.gitignore` names is meant to stay here, as
     /// long as another one is in git.
-    fn ignored(&self) -> Result<(), Stop> {
+    fn ignored(&self) -> Result<(), SyncStop> {
         let Self {
             repository,
             compared,
@@ -180,7 +180,7 @@ impl Proof<'_> {
     }
 
     /// Refuses a link that leads to records outside of the synced files.
-    fn links(&self) -> Result<(), Stop> {
+    fn links(&self) -> Result<(), SyncStop> {
         let Self {
             repository, files, ..
         } = self;
@@ -208,7 +208,7 @@ impl Proof<'_> {
     }
 
     /// Refuses a directory of the database that is a repository of its own.
-    fn repositories(&self) -> Result<(), Stop> {
+    fn repositories(&self) -> Result<(), SyncStop> {
         let Self {
             repository,
             compared,
@@ -244,7 +244,7 @@ impl Proof<'_> {
 
     /// The paths that were judged by what a clone would have: all that a filter has stored, and what differs by git's
     /// own comparison.
-    fn judged_by_trip(&self, note: &mut TruthNote) -> Result<BTreeSet<Vec<u8>>, Stop> {
+    fn judged_by_trip(&self, note: &mut TruthNote) -> Result<BTreeSet<Vec<u8>>, SyncStop> {
         let Self {
             repository, files, ..
         } = self;
@@ -278,7 +278,7 @@ impl Proof<'_> {
     }
 
     /// Refuses where git's own comparison finds a difference in a file that was not `judged` otherwise.
-    fn bytes(&self, judged: &BTreeSet<Vec<u8>>) -> Result<(), Stop> {
+    fn bytes(&self, judged: &BTreeSet<Vec<u8>>) -> Result<(), SyncStop> {
         let Self {
             repository,
             claim,
@@ -326,7 +326,7 @@ impl Proof<'_> {
     }
 
     /// Refuses a file that its filter does not give back.
-    fn filtered(&self, path: &[u8], driver: &FilterDriver) -> Result<(), Stop> {
+    fn filtered(&self, path: &[u8], driver: &FilterDriver) -> Result<(), SyncStop> {
         let FilterDriver { setting, source } = driver;
         let shown = self.repository.shown(path);
         let why = match self.trip(path)? {
@@ -340,7 +340,7 @@ impl Proof<'_> {
     }
 
     /// Compares the file here with the one that a clone of the place would have.
-    fn trip(&self, path: &[u8]) -> Result<RoundTrip, Stop> {
+    fn trip(&self, path: &[u8]) -> Result<RoundTrip, SyncStop> {
         let object = [self.claim.commit.as_bytes(), b":", path].concat();
         let call = self.repository.git.call(["cat-file", "--filters"]);
         let answer = call.paths([object]).run()?;
@@ -395,8 +395,8 @@ impl Proof<'_> {
     }
 }
 
-fn not_committing(reason: GitReason, why: String) -> Stop {
-    Stop::notice(Event::NotCommitting, HindranceKind::NotPushing, reason, why)
+fn not_committing(reason: GitReason, why: String) -> SyncStop {
+    SyncStop::notice(Event::NotCommitting, HindranceKind::NotPushing, reason, why)
 }
 
 /// The database from the top; `.` where it is the top.
@@ -487,7 +487,7 @@ struct IgnoreRule {
 
 impl IgnoreRule {
     /// The rules of the paths that are ignored.
-    fn of(repository: &Repository, paths: &[&Vec<u8>]) -> Result<Vec<Self>, Stop> {
+    fn of(repository: &Repository, paths: &[&Vec<u8>]) -> Result<Vec<Self>, SyncStop> {
         if paths.is_empty() {
             return Ok(Vec::new());
         }
@@ -598,7 +598,7 @@ impl<'a> TruthIndex<'a> {
     }
 
     /// Compares the files here to a commit.
-    fn compare(&mut self, commit: &str) -> Result<Comparison, Stop> {
+    fn compare(&mut self, commit: &str) -> Result<Comparison, SyncStop> {
         let is_ours = self.note.stamp.is_some() && self.note.stamp == FileStamp::of(&self.path);
         if is_ours && let Ok(compared) = self.try_compare(commit) {
             return Ok(compared);
@@ -607,7 +607,7 @@ impl<'a> TruthIndex<'a> {
         self.try_compare(commit)
     }
 
-    fn try_compare(&mut self, commit: &str) -> Result<Comparison, Stop> {
+    fn try_compare(&mut self, commit: &str) -> Result<Comparison, SyncStop> {
         let spec = || [self.repository.inside()];
         if self.note.commit != commit {
             let reset = self.call(&["reset", "--quiet", "--no-refresh", commit, "--"]);

@@ -1,7 +1,7 @@
 //! The proof that nothing has changed since git was last asked, found without git.
 //!
 //! A [`Snapshot`] has the stamps (`lstat`) of everything by which git's answer could become another: each file of the
-//! database, and what [`KnownRepository`] names. Two equal snapshots prove that nothing changed between them, when no
+//! database, and what [`RepositoryFacts`] names. Two equal snapshots prove that nothing changed between them, when no
 //! stamp of the first was racy. A file that changes twice within one tick of the clock may keep its stamp, as git
 //! knows it of its index. So a stamp that is not older than the snapshot by a margin proves nothing. Where it cannot
 //! be sure there is no snapshot, and git is asked.
@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::contents::RECENT;
-use beadlock_repository::known::KnownRepository;
 use beadlock_repository::names::ExcludedNames;
+use beadlock_repository::repository_facts::RepositoryFacts;
 use beadlock_repository::stamp::{FileStamp, is_of_this_machine, owner};
 
 /// The most entries of a database that are looked at. With more, git is asked.
@@ -44,7 +44,7 @@ pub struct Subjects<'a> {
     /// The agent's own files, which may lie in the database.
     pub own_files: &'a [PathBuf],
     /// The repository around it, as the last sync has found it.
-    pub repository: &'a KnownRepository,
+    pub repository: &'a RepositoryFacts,
     /// The agent's settings that another sync would depend on: linked worktrees allowed, and any owner allowed.
     pub settings: [bool; 2],
 }

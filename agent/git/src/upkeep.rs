@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use beadlock_repository::{Repository, Stop, SyncRequest, Upkeep};
+use beadlock_repository::{Repository, SyncRequest, SyncStop, Upkeep};
 
 /// How often git is asked whether there is anything to tidy up, and when it is asked first.
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -51,11 +51,11 @@ impl UpkeepClock {
 ///
 /// # Errors
 /// When it is not this user's repository, or a git cannot be run.
-pub(crate) fn run(request: &SyncRequest, upkeep: Upkeep) -> Result<(), Stop> {
+pub(crate) fn run(request: &SyncRequest, upkeep: Upkeep) -> Result<(), SyncStop> {
     tidy(&Repository::of(request)?, upkeep)
 }
 
-fn tidy(repository: &Repository, upkeep: Upkeep) -> Result<(), Stop> {
+fn tidy(repository: &Repository, upkeep: Upkeep) -> Result<(), SyncStop> {
     // Who has switched that off tidies up otherwise.
     let git = &repository.git;
     let get = |args: &[&str]| git.tidying([&["config"], args].concat()).run();

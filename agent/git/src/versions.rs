@@ -14,7 +14,9 @@ use beadlock_records::{Id, Merged, RecordFile, differing, gone};
 use serde::{Deserialize, Serialize};
 
 use crate::{Event, kept, records, stage};
-use beadlock_repository::{Repository, Stop, SyncMessage, SyncTurn, as_path, say, turn};
+use beadlock_repository::{
+    Repository, RepositoryLock, SyncMessage, SyncStop, as_path, repository_lock, say,
+};
 
 const NOTES: &str = "versions";
 /// How many commits are noted, and how many different contents of a file are compared.
@@ -108,7 +110,10 @@ pub(crate) fn note(repository: &Repository, commit: &str) {
 }
 
 /// Merges in the records that the writer of this file did not know of.
-pub(crate) fn look(turn: &SyncTurn<'_>, changed: ChangedFile<'_>) -> Result<Looked, Stop> {
+pub(crate) fn look(
+    turn: &RepositoryLock<'_>,
+    changed: ChangedFile<'_>,
+) -> Result<Looked, SyncStop> {
     let repository = turn.repository;
     let ChangedFile {
         path,
@@ -176,7 +181,7 @@ fn judge<'a>(
     known: &KnownText,
     (latest, here): (&[u8], &[u8]),
     mut restored: impl Iterator<Item = &'a Restored>,
-) -> Result<Judged, Stop> {
+) -> Result<Judged, SyncStop> {
     if known.is_first {
         return Ok(Judged::Fine);
     }
@@ -226,7 +231,7 @@ pub(crate) fn known(
     path: &[u8],
     versions: &[&[u8]],
     text: &[u8],
-) -> Result<KnownText, Stop> {
+) -> Result<KnownText, SyncStop> {
     let noted = || noted(repository, path);
     let blobs = |ids: &[&str]| records::blobs(&repository.git, ids);
     known_among(noted, blobs, versions, text)
@@ -234,11 +239,11 @@ pub(crate) fn known(
 
 /// Does the work of [`known`]. `noted` returns the noted versions, the newest first, and `blobs` the bytes of blobs.
 fn known_among(
-    noted: impl FnOnce() -> Result<Vec<Noted>, Stop>,
-    blobs: impl FnOnce(&[&str]) -> Result<Vec<Vec<u8>>, Stop>,
+    noted: impl FnOnce() -> Result<Vec<Noted>, SyncStop>,
+    blobs: impl FnOnce(&[&str]) -> Result<Vec<Vec<u8>>, SyncStop>,
     versions: &[&[u8]],
     text: &[u8],
-) -> Result<KnownText, Stop> {
+) -> Result<KnownText, SyncStop> {
     let now = RecordFile::read(text);
     let first = versions.first().copied().unwrap_or_default();
     let named = records::nearer(versions, text);
@@ -309,7 +314,7 @@ pub(crate) fn uncommitted(
     repository: &Repository,
     path: &[u8],
     commit: &str,
-) -> Result<Option<Vec<u8>>, Stop> {
+) -> Result<Option<Vec<u8>>, SyncStop> {
     let notes = read(repository);
     let is_this = |last: &&Uncommitted| last.path == path && last.on == commit;
     match notes.uncommitted.iter().find(is_this) {
@@ -409,7 +414,7 @@ pub(crate) fn completed(
     path: &[u8],
     (latest, head): (&[u8], &[u8]),
     text: Vec<u8>,
-) -> Result<Vec<u8>, Stop> {
+) -> Result<Vec<u8>, SyncStop> {
     let known = known(repository, path, &[latest, head], &text)?;
     if known.is_first {
         return Ok(text);
@@ -425,7 +430,7 @@ pub(crate) fn found(
     text: &[u8],
     (merged, head): (&[u8], &[u8]),
     on: &str,
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let blob = |bytes: &[u8]| records::write_blob(&repository.git, bytes.to_vec());
     let found = Found {
         path: path.to_vec(),
@@ -459,7 +464,7 @@ struct Noted {
 }
 
 /// The noted versions of a file: the last that commits have, the newest first, then those that were found.
-fn noted(repository: &Repository, path: &[u8]) -> Result<Vec<Noted>, Stop> {
+fn noted(repository: &Repository, path: &[u8]) -> Result<Vec<Noted>, SyncStop> {
     let Some(name) = std::str::from_utf8(path)
         .ok()
         .filter(|path| !path.contains('\n'))

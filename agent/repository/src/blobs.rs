@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::{Git, GitReason, Stop};
+use crate::{Git, GitReason, SyncStop};
 
 pub(crate) const BEGINNING: usize = 16;
 
@@ -12,7 +12,10 @@ pub(crate) const BEGINNING: usize = 16;
 ///
 /// # Errors
 /// When git cannot be asked, or does not have one of them.
-pub fn beginnings<'a>(git: &Git, ids: impl Iterator<Item = &'a str>) -> Result<Vec<Vec<u8>>, Stop> {
+pub fn beginnings<'a>(
+    git: &Git,
+    ids: impl Iterator<Item = &'a str>,
+) -> Result<Vec<Vec<u8>>, SyncStop> {
     let asked: String = ids.flat_map(|id| [id, "\n"]).collect();
     if asked.is_empty() {
         return Ok(Vec::new());
@@ -25,7 +28,7 @@ pub fn beginnings<'a>(git: &Git, ids: impl Iterator<Item = &'a str>) -> Result<V
         .done()?;
     let beginnings = parse(&answer.stdout);
     if beginnings.len() != asked.lines().count() {
-        return Err(Stop::failed(
+        return Err(SyncStop::failed(
             GitReason::GitFailed,
             "git cat-file has not shown every file that was asked for",
         ));
@@ -37,7 +40,7 @@ pub fn beginnings<'a>(git: &Git, ids: impl Iterator<Item = &'a str>) -> Result<V
 pub fn contents<'a>(
     git: &Git,
     ids: impl Iterator<Item = &'a str>,
-) -> Result<HashMap<String, Rc<Vec<u8>>>, Stop> {
+) -> Result<HashMap<String, Rc<Vec<u8>>>, SyncStop> {
     let asked: String = ids.flat_map(|id| [id, "\n"]).collect();
     if asked.is_empty() {
         return Ok(HashMap::new());

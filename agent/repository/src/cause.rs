@@ -12,12 +12,12 @@ use nix::unistd::{Uid, User, geteuid};
 
 use crate::TEXT_LIMIT;
 use crate::{
-    GitReason, Part, Repository, Stop, as_path, damage, escaped, escaped_path, locks, progress,
+    GitReason, Part, Repository, SyncStop, as_path, damage, escaped, escaped_path, locks, progress,
     reflog, to_type,
 };
 
 /// The stop with its cause, where that can be told.
-pub fn explain(repository: &Repository, stop: Stop) -> Stop {
+pub fn explain(repository: &Repository, stop: SyncStop) -> SyncStop {
     let explained = match stop.reason() {
         GitReason::GitFailed => by_hook(&stop)
             .or_else(|| damage::of_ref(repository, stop.said()))
@@ -43,7 +43,7 @@ pub fn explain(repository: &Repository, stop: Stop) -> Stop {
 }
 
 /// The stop for a write of git that failed on a full disk, of which git does not tell; `None` for another cause.
-fn of_full_disk(repository: &Repository, stop: &Stop) -> Option<Stop> {
+fn of_full_disk(repository: &Repository, stop: &SyncStop) -> Option<SyncStop> {
     /// With less than this, a file of a sync may not fit.
     const LITTLE: u64 = 1024 * 1024;
     let is_of_write = stop.said().contains("unable to write");
@@ -58,7 +58,7 @@ fn of_full_disk(repository: &Repository, stop: &Stop) -> Option<Stop> {
         stop.why(),
         escaped_path(full)
     );
-    Some(Stop::failed(GitReason::GitFailed, why))
+    Some(SyncStop::failed(GitReason::GitFailed, why))
 }
 
 /// The lines of git itself, here. The other end and hooks have troubles of their own.
@@ -74,7 +74,7 @@ fn here(said: &str) -> String {
 }
 
 /// The stop for a refusal of the hook `reference-transaction`; `None` for another cause.
-fn by_hook(stop: &Stop) -> Option<Stop> {
+fn by_hook(stop: &SyncStop) -> Option<SyncStop> {
     let is_hook = stop.said().contains("aborted by hook");
     let words = last_of_program(stop.said()).filter(|_| is_hook)?;
     let why = format!(
@@ -82,12 +82,12 @@ fn by_hook(stop: &Stop) -> Option<Stop> {
         stop.what(),
         escaped(&words)
     );
-    Some(Stop::failed(GitReason::Hook, why))
+    Some(SyncStop::failed(GitReason::Hook, why))
 }
 
 /// Adds the command for a repository of another user, such as a remote that is a directory: git names it, and uses it
 /// when it is told to.
-fn trusting(stop: Stop) -> Stop {
+fn trusting(stop: SyncStop) -> SyncStop {
     let words = "detected dubious ownership in repository at '";
     let named = stop.said().split_once(words);
     let path = named.and_then(|(_, rest)| rest.split('\'').next());
@@ -183,7 +183,7 @@ impl Cause {
     }
 }
 
-fn of_words(repository: &Repository, said: &str, cause: Cause) -> Option<Stop> {
+fn of_words(repository: &Repository, said: &str, cause: Cause) -> Option<SyncStop> {
     match cause {
         Cause::Lock => lock_in(repository, said).and_then(|lock| locks::held(repository, &lock)),
         Cause::Index => Some(index(repository, said)),
@@ -243,7 +243,7 @@ fn locked_config(said: &str) -> Option<&str> {
     })
 }
 
-fn index(repository: &Repository, said: &str) -> Stop {
+fn index(repository: &Repository, said: &str) -> SyncStop {
     let file = repository.index();
     let aside = progress::free(&file.with_file_name("index.damaged"));
     let why = format!(
@@ -256,11 +256,12 @@ fn index(repository: &Repository, said: &str) -> Stop {
         Part::Path(&aside),
         Part::Path(&repository.git.dir),
     ];
-    Stop::failed(GitReason::Damaged, why).next(to_type("mv {} {} && git -C {} reset -q", &parts))
+    SyncStop::failed(GitReason::Damaged, why)
+        .next(to_type("mv {} {} && git -C {} reset -q", &parts))
 }
 
 /// The first file of git's that another user has, so that this one cannot write there.
-fn not_writable(repository: &Repository, said: &str) -> Option<Stop> {
+fn not_writable(repository: &Repository, said: &str) -> Option<SyncStop> {
     let me = geteuid();
     let git_dir = &repository.common_dir;
     let is_foreign = |path: &Path| {
@@ -321,7 +322,7 @@ fn not_writable(repository: &Repository, said: &str) -> Option<Stop> {
         .strip_prefix("user ")
         .map_or_else(|| this.clone(), str::to_owned);
     let parts = [Part::Word(OsStr::new(&me)), Part::Path(git_dir)];
-    Some(Stop::failed(GitReason::NotWritable, why).next(to_type("sudo chown -R {} {}", &parts)))
+    Some(SyncStop::failed(GitReason::NotWritable, why).next(to_type("sudo chown -R {} {}", &parts)))
 }
 
 fn may_write(path: &Path) -> bool {
@@ -329,7 +330,7 @@ fn may_write(path: &Path) -> bool {
 }
 
 /// The stop where git does not know the committer. The likeliest one has committed here before.
-fn identity(repository: &Repository, said: &str) -> Stop {
+fn identity(repository: &Repository, said: &str) -> SyncStop {
     let line = last_line(said);
     let what = match line.contains("email") {
         true => "user.email",
@@ -347,15 +348,15 @@ fn identity(repository: &Repository, said: &str) -> Stop {
     let [name, mail] = [name, mail].map(|word| Part::Word(OsStr::new(word)));
     let parts = [top.clone(), name, top, mail];
     let command = "git -C {} config user.name {} && git -C {} config user.email {}";
-    Stop::failed(GitReason::NoIdentity, why).next(to_type(command, &parts))
+    SyncStop::failed(GitReason::NoIdentity, why).next(to_type(command, &parts))
 }
 
-fn refused(why: String) -> Stop {
-    Stop::failed(GitReason::GitRefuses, why)
+fn refused(why: String) -> SyncStop {
+    SyncStop::failed(GitReason::GitRefuses, why)
 }
 
 /// The stop for line ends that `core.safecrlf=true` refuses.
-fn line_ends(repository: &Repository, said: &str) -> Stop {
+fn line_ends(repository: &Repository, said: &str) -> SyncStop {
     let line = last_line(said);
     let (what, file) = match line.split_once(" would be replaced by ") {
         Some((from, rest)) => {
@@ -374,7 +375,7 @@ fn line_ends(repository: &Repository, said: &str) -> Stop {
 }
 
 /// The stop for a file that does not fit its `working-tree-encoding`.
-fn encoding(repository: &Repository, said: &str) -> Stop {
+fn encoding(repository: &Repository, said: &str) -> SyncStop {
     let line = last_line(said);
     let file = line.split('\'').nth(1).unwrap_or("a file").to_owned();
     let set = attribute_line(repository, file.as_bytes(), "working-tree-encoding=");
@@ -386,7 +387,7 @@ fn encoding(repository: &Repository, said: &str) -> Stop {
 }
 
 /// The stop for a filter that has to be there, and fails; `None` where the file is not known.
-fn filter(repository: &Repository, said: &str) -> Option<Stop> {
+fn filter(repository: &Repository, said: &str) -> Option<SyncStop> {
     let line = last_line(said);
     // `F: clean filter 'NAME' failed`
     let named = line.split_once(" filter '").and_then(|(before, rest)| {

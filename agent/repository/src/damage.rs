@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::reflog::{self, LastHead, LogEntry};
 use crate::refs::{self, HeadLook, RefLook};
 use crate::{
-    Git, GitReason, Part, Repository, Stop, as_path, escaped, escaped_path, short, to_type,
+    Git, GitReason, Part, Repository, SyncStop, as_path, escaped, escaped_path, short, to_type,
 };
 
 /// How a small file of git's is damaged.
@@ -35,13 +35,13 @@ pub(crate) fn is_git_dir(dir: &Path) -> bool {
 }
 
 /// Why git does not take this git directory for one: HEAD. `None` when HEAD is as it should be.
-pub(crate) fn of_head(git_dir: &Path, common_dir: &Path) -> Option<Stop> {
+pub(crate) fn of_head(git_dir: &Path, common_dir: &Path) -> Option<SyncStop> {
     let file = git_dir.join("HEAD");
     if refs::head(git_dir) != HeadLook::Unsure || names_a_ref(&file) {
         return None;
     }
     let why = format!("{} {}", escaped_path(&file), how(&file));
-    let stop = |why| Stop::failed(GitReason::Damaged, why);
+    let stop = |why| SyncStop::failed(GitReason::Damaged, why);
     let text = match last_head(git_dir, common_dir) {
         Some(LastHead::Branch(branch)) => format!("ref: refs/heads/{branch}"),
         Some(LastHead::Commit(commit)) => commit,
@@ -116,7 +116,7 @@ pub(crate) fn left_branch(repository: &Repository) -> Option<String> {
 }
 
 /// Why a branch has no commit that git can read. `None` when there was never one.
-pub(crate) fn of_branch(repository: &Repository, name: &str) -> Option<Stop> {
+pub(crate) fn of_branch(repository: &Repository, name: &str) -> Option<SyncStop> {
     let common_dir = &repository.common_dir;
     let (file, log) = (
         common_dir.join(name),
@@ -128,7 +128,7 @@ pub(crate) fn of_branch(repository: &Repository, name: &str) -> Option<Stop> {
     }
     let shown = escaped(name);
     let why = format!("{shown} in {} {}", escaped_path(common_dir), how(&file));
-    let stop = |why| Stop::failed(GitReason::Damaged, why);
+    let stop = |why| SyncStop::failed(GitReason::Damaged, why);
     let Some((commit, is_last)) = last_whole(&repository.git, &candidates(repository, name, &log))
     else {
         let why = format!("{why}, and no commit of it is known that is whole");
@@ -159,7 +159,7 @@ pub(crate) fn of_branch(repository: &Repository, name: &str) -> Option<Stop> {
 }
 
 /// A ref that git has named as broken: a branch, or a copy of a remote's, which is fetched anew.
-pub(crate) fn of_ref(repository: &Repository, said: &str) -> Option<Stop> {
+pub(crate) fn of_ref(repository: &Repository, said: &str) -> Option<SyncStop> {
     let named = ["unable to resolve reference '", "bad object "]
         .iter()
         .filter_map(|words| said.split_once(words))
@@ -180,7 +180,7 @@ pub(crate) fn of_ref(repository: &Repository, said: &str) -> Option<Stop> {
         Part::Path(&repository.git.dir),
         Part::Word(OsStr::new(remote)),
     ];
-    let stop = Stop::failed(GitReason::Damaged, why);
+    let stop = SyncStop::failed(GitReason::Damaged, why);
     Some(stop.next(to_type("rm {} && git -C {} fetch {}", &parts)))
 }
 
@@ -213,13 +213,13 @@ fn last_whole(git: &Git, commits: &[String]) -> Option<(String, bool)> {
 }
 
 /// Objects that are missing or damaged, by what git has said.
-pub(crate) fn of_objects(repository: &Repository, said: &str) -> Stop {
+pub(crate) fn of_objects(repository: &Repository, said: &str) -> SyncStop {
     let git_dir = &repository.common_dir;
     let (top, words) = (
         Part::Path(&repository.git.dir),
         crate::cause::last_line(said),
     );
-    let stop = |why| Stop::failed(GitReason::Damaged, why);
+    let stop = |why| SyncStop::failed(GitReason::Damaged, why);
     let damaged = damaged_files(git_dir, said);
     let branch = match refs::head(&repository.git_dir) {
         HeadLook::Branch(name) => Some(name),
@@ -283,7 +283,7 @@ pub(crate) fn of_objects(repository: &Repository, said: &str) -> Stop {
 }
 
 /// A pack that is damaged: what can be read of it is unpacked, the rest is fetched.
-fn of_pack(repository: &Repository, said: &str, remote: &str) -> Option<Stop> {
+fn of_pack(repository: &Repository, said: &str, remote: &str) -> Option<SyncStop> {
     let hints = ["inflate:", "packed object", "index CRC", ".pack"];
     if !hints.iter().any(|hint| said.contains(hint)) {
         return None;
@@ -322,7 +322,7 @@ fn of_pack(repository: &Repository, said: &str, remote: &str) -> Option<Stop> {
     );
     // unpack-objects ends with an error, for what it could not read.
     let command = "mkdir -p {} && mv {} {} && { git -C {} unpack-objects -q -r <{}; git -C {} fetch --refetch {}; }";
-    let stop = Stop::failed(GitReason::Damaged, why);
+    let stop = SyncStop::failed(GitReason::Damaged, why);
     Some(stop.next(to_type(command, &parts)))
 }
 

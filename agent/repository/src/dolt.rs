@@ -9,20 +9,20 @@ use beadlock_core::dolt::Dolt;
 
 use crate::names::is_record_name;
 use crate::{
-    Event, GitReason, HindranceKind, Part, Repository, Stop, SyncMessage, as_path, say, to_type,
-    typed_all,
+    Event, GitReason, HindranceKind, Part, Repository, SyncMessage, SyncStop, as_path, say,
+    to_type, typed_all,
 };
 
 /// bd's own way to bring the issues to other clones, as a part of a sentence.
 const BY_BD: &str = "bd dolt push and pull sync it";
 
 /// Why nothing is synced of the database in `dir`, where it is in Dolt and git has no record file of it.
-pub fn instead(dir: &Path) -> Option<Stop> {
+pub fn instead(dir: &Path) -> Option<SyncStop> {
     Dolt::of(dir).map(|_| stop())
 }
 
-fn stop() -> Stop {
-    Stop::notice(
+fn stop() -> SyncStop {
+    SyncStop::notice(
         Event::NothingToSync,
         HindranceKind::NotServing,
         GitReason::Dolt,
@@ -31,7 +31,7 @@ fn stop() -> Stop {
 }
 
 /// Refuses a Dolt database of which git tracks no record file. Where git tracks one, a notice says what is not synced.
-pub fn refuse_alone(repository: &Repository) -> Result<(), Stop> {
+pub fn refuse_alone(repository: &Repository) -> Result<(), SyncStop> {
     let Some(dolt) = Dolt::of(&repository.request.dir) else {
         return Ok(());
     };
@@ -75,7 +75,7 @@ pub fn own_dirs<'a>(paths: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
 }
 
 /// Refuses while git tracks files of Dolt's own.
-pub(crate) fn refuse_tracked(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop> {
+pub(crate) fn refuse_tracked(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), SyncStop> {
     let dirs = own_dirs(tracked.iter().map(Vec::as_slice));
     if dirs.is_empty() {
         return Ok(());
@@ -97,7 +97,7 @@ pub(crate) fn refuse_tracked(repository: &Repository, tracked: &[Vec<u8>]) -> Re
         "git -C {} --literal-pathspecs rm -r -q --cached -f -- {} && printf '\\n%s\\n' .dolt/ >>{}",
         &[top, typed_all(&dirs), Part::Path(&ignore)],
     );
-    Err(Stop::failed(GitReason::Tracked, why).next(command))
+    Err(SyncStop::failed(GitReason::Tracked, why).next(command))
 }
 
 #[cfg(test)]

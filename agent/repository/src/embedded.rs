@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{GitReason, Part, Stop, escaped_path, to_type};
+use crate::{GitReason, Part, SyncStop, escaped_path, to_type};
 
 /// The names by which git knows a repository: always the first, and either the next two or the last.
 pub const NAMES: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
@@ -24,7 +24,7 @@ pub fn is_in(dir: &Path, name: &str) -> bool {
     fs::symlink_metadata(dir.join(name)).is_ok()
 }
 
-pub(crate) fn refuse(database: &Path) -> Result<(), Stop> {
+pub(crate) fn refuse(database: &Path) -> Result<(), SyncStop> {
     let shown = escaped_path(database);
     if is_in(database, ".git") {
         let aside = database.parent().unwrap_or(database).join("beads.git");
@@ -36,7 +36,7 @@ pub(crate) fn refuse(database: &Path) -> Result<(), Stop> {
             "mv {} {}",
             &[Part::Path(&database.join(".git")), Part::Path(&aside)],
         );
-        return Err(Stop::failed(GitReason::Embedded, why).next(command));
+        return Err(SyncStop::failed(GitReason::Embedded, why).next(command));
     }
     let parts = parts(|name| is_in(database, name));
     if parts.is_empty() {
@@ -47,21 +47,21 @@ pub(crate) fn refuse(database: &Path) -> Result<(), Stop> {
         "{shown} has the files of a git repository in it ({parts}), and git started there would use that one"
     );
     let (head, aside) = (database.join("HEAD"), database.join("HEAD.aside"));
-    Err(Stop::failed(GitReason::Embedded, why).next(to_type(
+    Err(SyncStop::failed(GitReason::Embedded, why).next(to_type(
         "mv {} {}",
         &[Part::Path(&head), Part::Path(&aside)],
     )))
 }
 
 /// The refusal for a directory above the database that looks like a repository itself, and hides the real one.
-pub(crate) fn around(dir: &Path) -> Stop {
+pub(crate) fn around(dir: &Path) -> SyncStop {
     let parts = parts(|name| is_in(dir, name)).join(", ");
     let dir = escaped_path(dir);
     let why = format!(
         "{dir} has the files of a git repository in it ({parts}): git takes it for a bare one; move these files, or \
          the database, elsewhere"
     );
-    Stop::failed(GitReason::Embedded, why)
+    SyncStop::failed(GitReason::Embedded, why)
 }
 
 #[cfg(test)]

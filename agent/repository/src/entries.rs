@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Git, Stop, as_path};
+use crate::{Git, SyncStop, as_path};
 
 /// A file as the second tree has it.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct TreeEntry {
 }
 
 /// The entries that the second tree has and the first has not, or has otherwise.
-pub fn changed(git: &Git, from: &str, to: &str) -> Result<Vec<TreeEntry>, Stop> {
+pub fn changed(git: &Git, from: &str, to: &str) -> Result<Vec<TreeEntry>, SyncStop> {
     let args = [
         "diff-tree",
         "-r",
@@ -42,7 +42,7 @@ pub struct Difference {
 }
 
 /// The files in which two trees differ.
-pub fn both(git: &Git, from: &str, to: &str) -> Result<Vec<Difference>, Stop> {
+pub fn both(git: &Git, from: &str, to: &str) -> Result<Vec<Difference>, SyncStop> {
     let words = git
         .call(["diff-tree", "-r", "-z", "--no-renames", from, to])
         .words()?;
@@ -50,7 +50,7 @@ pub fn both(git: &Git, from: &str, to: &str) -> Result<Vec<Difference>, Stop> {
 }
 
 /// The results of [`changed`] and [`both`], by one call of git.
-pub fn all(git: &Git, from: &str, to: &str) -> Result<(Vec<TreeEntry>, Vec<Difference>), Stop> {
+pub fn all(git: &Git, from: &str, to: &str) -> Result<(Vec<TreeEntry>, Vec<Difference>), SyncStop> {
     let words = git
         .call(["diff-tree", "-r", "-z", "--no-renames", from, to])
         .words()?;

@@ -7,8 +7,8 @@ use beadlock_base::regular::{self, Links};
 use crate::TEXT_LIMIT;
 use crate::walk::DatabaseFiles;
 use crate::{
-    Event, GitReason, HindranceKind, Part, Repository, Stop, escaped, escaped_path, nul_separated,
-    to_type,
+    Event, GitReason, HindranceKind, Part, Repository, SyncStop, escaped, escaped_path,
+    nul_separated, to_type,
 };
 
 /// The filter of a file.
@@ -29,7 +29,7 @@ pub fn of(
     files: &DatabaseFiles,
     paths: &[&Vec<u8>],
     remote: &str,
-) -> Result<Vec<(Vec<u8>, FilterDriver)>, Stop> {
+) -> Result<Vec<(Vec<u8>, FilterDriver)>, SyncStop> {
     let sources = sources(repository, files)?;
     if sources.is_empty() || paths.is_empty() {
         return Ok(Vec::new());
@@ -65,13 +65,16 @@ pub fn of(
 }
 
 /// The files of attributes that speak of filters, each with its name for lines and its text.
-fn sources(repository: &Repository, files: &DatabaseFiles) -> Result<Vec<(String, Vec<u8>)>, Stop> {
+fn sources(
+    repository: &Repository,
+    files: &DatabaseFiles,
+) -> Result<Vec<(String, Vec<u8>)>, SyncStop> {
     let of_tree = files.attributes(repository).into_iter().map(|path| {
         let file = repository.git.dir.join(&path);
         (escaped_path(&path), file)
     });
     let settings = repository.settings()?;
-    let others = crate::known::attributes_files(settings, &repository.git.dir);
+    let others = crate::repository_facts::attributes_files(settings, &repository.git.dir);
     let others = others
         .into_iter()
         .chain([repository.common_dir.join("info/attributes")]);
@@ -102,10 +105,10 @@ fn check_lfs(
     is_configured: bool,
     source: &str,
     remote: &str,
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let (file, top) = (repository.shown(path), || Part::Path(&repository.git.dir));
     let stop = |why: String, command: String| {
-        let stop = Stop::notice(
+        let stop = SyncStop::notice(
             Event::NotCommitting,
             HindranceKind::NotPushing,
             GitReason::Lfs,
@@ -131,12 +134,12 @@ fn check_lfs(
     stop(why, command)
 }
 
-fn has_lfs_hook(repository: &Repository) -> Result<bool, Stop> {
+fn has_lfs_hook(repository: &Repository) -> Result<bool, SyncStop> {
     let settings = repository.settings()?;
     let dir = match settings.get("core.hookspath") {
         // Only git knows what that stands for.
         Some(dir) if dir.starts_with('%') => return Ok(true),
-        Some(dir) => crate::known::expanded(dir, &repository.git.dir),
+        Some(dir) => crate::repository_facts::expanded(dir, &repository.git.dir),
         None => Some(repository.common_dir.join("hooks")),
     };
     let Some(dir) = dir else { return Ok(true) };

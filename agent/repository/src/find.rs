@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::refs::{self, HeadLook};
 use crate::{
-    Event, Git, GitReason, HindranceKind, Part, Stop, SyncRequest, as_path, damage, embedded,
+    Event, Git, GitReason, HindranceKind, Part, SyncRequest, SyncStop, as_path, damage, embedded,
     escaped, escaped_path, progress, to_type,
 };
 
@@ -20,7 +20,7 @@ pub(crate) struct FoundDirs {
 }
 
 /// Looks for the repository around the database. To find it git starts nothing.
-pub(crate) fn look(request: &SyncRequest) -> Result<FoundDirs, Stop> {
+pub(crate) fn look(request: &SyncRequest) -> Result<FoundDirs, SyncStop> {
     let dir = escaped_path(&request.dir);
     let what = [
         "--is-bare-repository",
@@ -42,7 +42,7 @@ pub(crate) fn look(request: &SyncRequest) -> Result<FoundDirs, Stop> {
         } else if why.contains("dubious ownership") {
             let above = above(request).unwrap_or(&request.dir);
             let command = "git config --global --add safe.directory {}";
-            Stop::failed(
+            SyncStop::failed(
                 GitReason::WrongOwner,
                 format!("git does not work in {dir}: {why}"),
             )
@@ -79,7 +79,7 @@ const DIRS: [&str; 3] = [
 ];
 
 /// The two directories of [`DIRS`], as git sees them where it is started; `None` when a path has a line break in it.
-pub(crate) fn git_dirs(git: &Git) -> Result<Option<(PathBuf, PathBuf)>, Stop> {
+pub(crate) fn git_dirs(git: &Git) -> Result<Option<(PathBuf, PathBuf)>, SyncStop> {
     let args = ["rev-parse"].iter().chain(&DIRS);
     Ok(two_dirs(&git.call(args).done()?.stdout))
 }
@@ -107,7 +107,7 @@ fn above(request: &SyncRequest) -> Option<&Path> {
 }
 
 /// Refuses where git has passed over a repository whose HEAD is damaged, and has found one further above.
-fn refuse_damaged(request: &SyncRequest) -> Result<(), Stop> {
+fn refuse_damaged(request: &SyncRequest) -> Result<(), SyncStop> {
     let nearest = above(request).map(|dir| dir.join(".git"));
     let damaged = nearest.filter(|dir| damage::is_git_dir(dir));
     damaged
@@ -116,13 +116,13 @@ fn refuse_damaged(request: &SyncRequest) -> Result<(), Stop> {
 }
 
 /// The refusal for a database inside the git directory; `None` where it is not there.
-fn inside(request: &SyncRequest) -> Option<Stop> {
+fn inside(request: &SyncRequest) -> Option<SyncStop> {
     let mut above = request.dir.ancestors().skip(1);
     let git_dir =
         above.find(|dir| dir.file_name() == Some(OsStr::new(".git")) && damage::is_git_dir(dir))?;
     let (dir, shown) = (escaped_path(&request.dir), escaped_path(git_dir));
     let why = format!("{dir} is inside {shown}, of which git commits nothing");
-    let stop = Stop::failed(GitReason::Worktree, why);
+    let stop = SyncStop::failed(GitReason::Worktree, why);
     let place = git_dir.parent()?.join(request.dir.file_name()?);
     // Where there is one already, a person knows which of the two counts.
     if fs::symlink_metadata(&place).is_ok() {
@@ -133,7 +133,7 @@ fn inside(request: &SyncRequest) -> Option<Stop> {
 }
 
 /// The refusal where the repository is here, and `core.worktree` says that its working tree is elsewhere.
-fn working_tree_elsewhere(request: &SyncRequest) -> Stop {
+fn working_tree_elsewhere(request: &SyncRequest) -> SyncStop {
     let top = above(request).unwrap_or(&request.dir);
     let set = Git::in_dir(Path::new("."))
         .call(["config", "core.worktree"])
@@ -144,15 +144,15 @@ fn working_tree_elsewhere(request: &SyncRequest) -> Stop {
     let why =
         format!("{dir} is not in the working tree of {shown}: core.worktree leads elsewhere{to}");
     let command = to_type("git -C {} config --unset core.worktree", &[Part::Path(top)]);
-    Stop::failed(GitReason::Worktree, why).next(command)
+    SyncStop::failed(GitReason::Worktree, why).next(command)
 }
 
 /// git has found a repository that has no working tree here: a bare one.
-fn without_working_tree(request: &SyncRequest, git_dir: &Path) -> Stop {
+fn without_working_tree(request: &SyncRequest, git_dir: &Path) -> SyncStop {
     let around = request.dir.parent().unwrap_or(&request.dir);
     let top = above(request).unwrap_or(around);
     let git_dir = fs::canonicalize(git_dir).unwrap_or_else(|_| top.join(".git"));
-    let stop = |why| Stop::failed(GitReason::Worktree, why);
+    let stop = |why| SyncStop::failed(GitReason::Worktree, why);
     let dir = escaped_path(&request.dir);
     // Where files were checked out once, the setting is wrong.
     if git_dir == top.join(".git") && git_dir.join("index").is_file() {
@@ -216,10 +216,10 @@ fn worktree_of(git_dir: &Path) -> Option<PathBuf> {
 }
 
 /// git finds no repository: `said` tells whether it has followed a `.git` that leads nowhere.
-fn no_repository(request: &SyncRequest, said: &str) -> Stop {
+fn no_repository(request: &SyncRequest, said: &str) -> SyncStop {
     let dir = escaped_path(&request.dir);
     let stop = |why| {
-        Stop::notice(
+        SyncStop::notice(
             Event::NothingToSync,
             HindranceKind::Failed,
             GitReason::NoRepository,
@@ -258,7 +258,7 @@ fn no_repository(request: &SyncRequest, said: &str) -> Stop {
             .collect();
         if git_dir.join("HEAD").exists() && !lost.is_empty() {
             let lost = lost.join(" and ");
-            return Stop::failed(GitReason::Damaged, format!("{shown} has lost its {lost}"));
+            return SyncStop::failed(GitReason::Damaged, format!("{shown} has lost its {lost}"));
         }
     }
     let around = request.dir.parent().unwrap_or(&request.dir);

@@ -9,7 +9,7 @@ use beadlock_base::secrets::masked;
 use beadlock_core::facts;
 
 use crate::{
-    GitOutput, GitReason, HookRun, Part, Repository, Stop, SyncMessage, escaped, say, to_type,
+    GitOutput, GitReason, HookRun, Part, Repository, SyncMessage, SyncStop, escaped, say, to_type,
 };
 
 /// The hooks that a sync, or a git of it, could start.
@@ -31,7 +31,7 @@ pub const OF_A_SYNC: [&str; 14] = [
 ];
 
 /// Whether there may be such a hook: in the directory of hooks, or in the settings.
-pub fn may_be_there(repository: &Repository, hook: &str) -> Result<bool, Stop> {
+pub fn may_be_there(repository: &Repository, hook: &str) -> Result<bool, SyncStop> {
     let settings = repository.settings()?;
     let dir = match settings.get("core.hookspath") {
         // Only git knows what that stands for.
@@ -47,7 +47,7 @@ fn run(
     hook: &str,
     args: &[&OsStr],
     index: Option<&Path>,
-) -> Result<GitOutput, Stop> {
+) -> Result<GitOutput, SyncStop> {
     let mut call = repository
         .git
         .call(["hook", "run", "--ignore-missing", hook]);
@@ -82,7 +82,7 @@ pub fn ask(
     hook: &str,
     args: &[&OsStr],
     index: Option<&Path>,
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     if !may_be_there(repository, hook)? {
         return Ok(());
     }
@@ -105,7 +105,7 @@ pub fn ask(
             to_type("git -C {} commit -m 'sync .beads' -- {}", &[top, database])
         }
     };
-    Err(Stop::failed(GitReason::Hook, why).next(command))
+    Err(SyncStop::failed(GitReason::Hook, why).next(command))
 }
 
 /// The beginning of a line, as long as a sentence may be.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::names::IndexEntry;
 use crate::{
-    Event, GitReason, HindranceKind, Part, Repository, Stop, as_path, nul_separated, to_type,
+    Event, GitReason, HindranceKind, Part, Repository, SyncStop, as_path, nul_separated, to_type,
     typed_all,
 };
 
@@ -15,7 +15,7 @@ use crate::{
 const FEW: usize = 8;
 
 /// Refuses where entries of the database have such a flag.
-pub(crate) fn refuse(repository: &Repository, entries: &[IndexEntry]) -> Result<(), Stop> {
+pub(crate) fn refuse(repository: &Repository, entries: &[IndexEntry]) -> Result<(), SyncStop> {
     let flagged: Vec<_> = entries
         .iter()
         .filter(|entry| entry.is_assumed || entry.is_skipped)
@@ -57,7 +57,7 @@ pub(crate) fn refuse(repository: &Repository, entries: &[IndexEntry]) -> Result<
         "git is told not to look at {} ({cause})",
         repository.shown_all(&paths)
     );
-    let stop = Stop::notice(
+    let stop = SyncStop::notice(
         Event::NotCommitting,
         HindranceKind::NotPushing,
         GitReason::IndexFlags,
@@ -96,7 +96,7 @@ enum SparsePatterns {
 
 impl SparsePatterns {
     /// Reads the settings of the sparse checkout; `None` without one.
-    fn of(repository: &Repository) -> Result<Option<Self>, Stop> {
+    fn of(repository: &Repository) -> Result<Option<Self>, SyncStop> {
         let asked = [
             "config",
             "-z",
@@ -123,7 +123,7 @@ impl SparsePatterns {
     }
 }
 
-fn outside_sparse(repository: &Repository, patterns: SparsePatterns) -> Result<Stop, Stop> {
+fn outside_sparse(repository: &Repository, patterns: SparsePatterns) -> Result<SyncStop, SyncStop> {
     let prefix = &repository.prefix;
     let lines = Path::new("/").join(prefix).join("");
     let (top, added) = (
@@ -166,5 +166,5 @@ fn outside_sparse(repository: &Repository, patterns: SparsePatterns) -> Result<S
         "{} is outside the sparse checkout",
         repository.shown(prefix.as_os_str().as_encoded_bytes())
     );
-    Ok(Stop::failed(GitReason::Sparse, why).next(command))
+    Ok(SyncStop::failed(GitReason::Sparse, why).next(command))
 }

@@ -8,8 +8,8 @@
 //! - **Files.** [Names](names) that must not be tracked, files that are [left out](left_out) of a commit or hidden from
 //!   git ([`index_flags`]), [filters] and [hooks] that git starts, databases of [SQLite](sqlite) and
 //!   [Dolt](dolt). A [`FileTree`](tree) keeps to one directory, whoever swaps what is in it.
-//! - **Others.** What is in [`progress`], whose [`locks`] are there, and the [`turn`] of a sync.
-//! - **Words.** A [`Stop`] says why a sync ends early, in the log's words and in one of the reasons of [`GitReason`];
+//! - **Others.** What is in [`progress`], whose [`locks`] are there, and the [`repository_lock`] of a sync.
+//! - **Words.** A [`SyncStop`] says why a sync ends early, in the log's words and in one of the reasons of [`GitReason`];
 //!   the cause is read from what git has said ([`cause`], [`damage`]). A sync talks to the agent in
 //!   [messages](message), and answers a [request](SyncRequest) with a [report](SyncReport).
 //!
@@ -26,9 +26,9 @@
 )]
 
 pub mod blobs;
+mod call;
 pub mod cause;
 pub mod content;
-mod conversation;
 mod damage;
 pub mod dolt;
 pub mod embedded;
@@ -38,7 +38,6 @@ mod find;
 pub mod hooks;
 mod host;
 mod index_flags;
-pub mod known;
 mod left_out;
 mod locks;
 pub mod message;
@@ -53,13 +52,14 @@ pub mod reflog;
 mod refs;
 mod report;
 mod repository;
+pub mod repository_facts;
+pub mod repository_lock;
 mod request;
 mod settings;
 pub mod sqlite;
 pub mod stamp;
 pub mod stop;
 pub mod tree;
-pub mod turn;
 pub mod upstream;
 pub mod walk;
 
@@ -68,11 +68,10 @@ use beadlock_base::shell::{Part, to_type};
 use beadlock_core::log_line::{Event, EventLine};
 
 use self::blobs::Beginnings;
-pub use self::conversation::GitOutput;
-use self::conversation::{KeptOutput, converse};
+pub use self::call::GitOutput;
+use self::call::{KeptOutput, converse};
 pub use self::entries::TreeEntry;
 pub use self::host::{HostRefusal, guess_host, is_of_network};
-pub use self::known::{KnownRepository, KnownUpstream};
 pub use self::left_out::LeftOut;
 pub use self::message::{Asking, CommittedFiles, HookRun, SyncMessage, say};
 pub use self::names::{
@@ -82,11 +81,12 @@ pub use self::program::{Git, as_path, nul_separated};
 pub use self::reason::GitReason;
 pub use self::report::{Hindrance, HindranceKind, SyncReport, Unpushed};
 pub use self::repository::{BranchHead, Repository, short};
+pub use self::repository_facts::{RepositoryFacts, UpstreamFacts};
+pub use self::repository_lock::{RepositoryLock, remove};
 pub use self::request::{ARGUMENT, Network, SyncRequest, Upkeep};
 pub use self::settings::GitSettings;
 use self::stop::steady;
-pub use self::stop::{Stop, counted, typed_all};
-pub use self::turn::{SyncTurn, remove};
+pub use self::stop::{SyncStop, counted, typed_all};
 pub use self::upstream::{Distance, Upstream};
 
 /// The longest file of settings, of attributes or of a hook that is looked into.

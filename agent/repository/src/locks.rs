@@ -5,7 +5,7 @@
 //! things together are a proof. The lock was last changed before this boot, on a file system of this machine: whoever
 //! has made it is gone. And it has not changed for ten minutes of a clock that nobody sets: for where the wall clock
 //! was set after the boot, a file of now looks older than it. Then it is removed. (The lock of the index that a sync of
-//! ours has made is known by its inode: [`turn`].) Any other one is named, with the command that removes it.
+//! ours has made is known by its inode: [`repository_lock`].) Any other one is named, with the command that removes it.
 //!
 //! What was seen when is noted in the git directory, since each sync is a process of its own.
 
@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::reflog::when;
 use crate::stamp::FileStamp;
 use crate::{
-    Event, GitReason, Part, Repository, Stop, SyncMessage, SyncTurn, escaped_path, say, to_type,
-    turn,
+    Event, GitReason, Part, Repository, RepositoryLock, SyncMessage, SyncStop, escaped_path,
+    repository_lock, say, to_type,
 };
 
 /// How long a lock may be there before this sync gives up: a prompt's `git status` takes one.
@@ -134,7 +134,7 @@ fn look(repository: &Repository, lock: &Path, clocks: &Clocks) -> LockLife {
     if !is_local_file(lock) {
         return LockLife::Unknown;
     }
-    let notes = turn::notes(repository).join(NOTES);
+    let notes = repository_lock::notes(repository).join(NOTES);
     let mut all: Vec<NotedLock> = fs::read(&notes)
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
@@ -161,7 +161,7 @@ fn look(repository: &Repository, lock: &Path, clocks: &Clocks) -> LockLife {
                 let first = all.len().saturating_sub(NOTED);
                 let text = serde_json::to_vec(&all[first..]).unwrap_or_default();
                 // Without a note it is only never proved.
-                let _ = turn::write_whole(&notes, &text);
+                let _ = repository_lock::write_whole(&notes, &text);
             }
         }
         LockLife::Gone => {
@@ -180,10 +180,10 @@ fn look(repository: &Repository, lock: &Path, clocks: &Clocks) -> LockLife {
 }
 
 /// Removes a lock that is still this one. Another sync of ours does not do so at the same time.
-fn remove(repository: &Repository, lock: &Path, stamp: &FileStamp) -> Result<bool, Stop> {
-    let _turn = SyncTurn::take(repository)?;
-    let aside = turn::own(repository, "dead.lock");
-    let failed = |error: std::io::Error| Stop::io("cannot remove", lock, &error);
+fn remove(repository: &Repository, lock: &Path, stamp: &FileStamp) -> Result<bool, SyncStop> {
+    let _turn = RepositoryLock::take(repository)?;
+    let aside = repository_lock::own(repository, "dead.lock");
+    let failed = |error: std::io::Error| SyncStop::io("cannot remove", lock, &error);
     if FileStamp::of(lock).as_ref() != Some(stamp) {
         return Ok(false);
     }
@@ -197,7 +197,7 @@ fn remove(repository: &Repository, lock: &Path, stamp: &FileStamp) -> Result<boo
     if !is_it {
         fs::hard_link(&aside, lock).map_err(failed)?;
     }
-    turn::remove(&aside);
+    repository_lock::remove(&aside);
     Ok(is_it)
 }
 
@@ -217,7 +217,7 @@ pub(crate) fn look_at(repository: &Repository, locks: impl IntoIterator<Item = P
 }
 
 /// Waits a little for the git that has this lock; refuses when that takes too long, or when it is old.
-pub(crate) fn wait_for(repository: &Repository, lock: &Path) -> Result<(), Stop> {
+pub(crate) fn wait_for(repository: &Repository, lock: &Path) -> Result<(), SyncStop> {
     let begun = Instant::now();
     while fs::symlink_metadata(lock).is_ok() {
         wait(repository, lock, begun)?;
@@ -226,7 +226,7 @@ pub(crate) fn wait_for(repository: &Repository, lock: &Path) -> Result<(), Stop>
 }
 
 /// Waits for a moment, unless that has taken too long since `begun`.
-pub(crate) fn wait(repository: &Repository, lock: &Path, begun: Instant) -> Result<(), Stop> {
+pub(crate) fn wait(repository: &Repository, lock: &Path, begun: Instant) -> Result<(), SyncStop> {
     let Ok(meta) = fs::symlink_metadata(lock) else {
         return Ok(());
     };
@@ -243,14 +243,14 @@ pub(crate) fn wait(repository: &Repository, lock: &Path, begun: Instant) -> Resu
 }
 
 /// The refusal for work that this lock has stopped; `None` where the lock is not there.
-pub(crate) fn held(repository: &Repository, lock: &Path) -> Option<Stop> {
+pub(crate) fn held(repository: &Repository, lock: &Path) -> Option<SyncStop> {
     let since = fs::symlink_metadata(lock).ok()?.mtime();
     let is_old = facts::now().0.as_secs().saturating_sub(since) >= OLD;
     let life = look(repository, lock, &Clocks::now());
     Some(refused(lock, since, is_old, &life))
 }
 
-fn refused(lock: &Path, since: i64, is_old: bool, life: &LockLife) -> Stop {
+fn refused(lock: &Path, since: i64, is_old: bool, life: &LockLife) -> SyncStop {
     let is_index = lock.file_name().is_some_and(|name| name == "index.lock");
     let reason = if is_index {
         GitReason::IndexLocked
@@ -260,7 +260,7 @@ fn refused(lock: &Path, since: i64, is_old: bool, life: &LockLife) -> Stop {
     let (shown, since) = (escaped_path(lock), when(since));
     let why = format!("{shown} has been there since {since}");
     if !is_old {
-        return Stop::failed(reason, why + ": another git is at work");
+        return SyncStop::failed(reason, why + ": another git is at work");
     }
     let why = match life {
         LockLife::Unknown => why + ": if no git is at work, a killed one has left it",
@@ -268,7 +268,7 @@ fn refused(lock: &Path, since: i64, is_old: bool, life: &LockLife) -> Stop {
             why + ", from before this boot: it is removed when it stays as it is for 10 min; if no git is at work"
         }
     };
-    Stop::failed(reason, why).next(to_type("rm {}", &[Part::Path(lock)]))
+    SyncStop::failed(reason, why).next(to_type("rm {}", &[Part::Path(lock)]))
 }
 
 #[cfg(test)]

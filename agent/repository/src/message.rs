@@ -7,7 +7,7 @@ use std::time::Duration;
 use beadlock_base::secrets::masked;
 use serde::{Deserialize, Serialize};
 
-use crate::{EventLine, Hindrance, HostRefusal, KnownRepository, LookedIndex, SyncReport};
+use crate::{EventLine, Hindrance, HostRefusal, LookedIndex, RepositoryFacts, SyncReport};
 
 /// The kind of a request to a host. Each kind has a limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ pub enum SyncMessage {
     /// The sync must not, or could not, go on.
     Refused(String),
     /// The repository that the sync has found. This is valid for as long as nothing changes in it.
-    Found(Box<KnownRepository>),
+    Found(Box<RepositoryFacts>),
     /// The result of the sync, also of one that has failed.
     Report(SyncReport),
     /// The last message. Without it the sync was killed, or has a fault.

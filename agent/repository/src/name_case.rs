@@ -5,10 +5,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{Event, GitReason, HindranceKind, Part, Repository, Stop, as_path, to_type, typed_all};
+use crate::{
+    Event, GitReason, HindranceKind, Part, Repository, SyncStop, as_path, to_type, typed_all,
+};
 
 /// Refuses where one of the `gone` paths is there under a name that differs in case alone.
-pub fn refuse(repository: &Repository, gone: &[Vec<u8>]) -> Result<(), Stop> {
+pub fn refuse(repository: &Repository, gone: &[Vec<u8>]) -> Result<(), SyncStop> {
     let mut folded = gone
         .iter()
         .filter_map(|path| Some((path, here(&repository.git.dir, as_path(path))?)));
@@ -38,7 +40,7 @@ pub fn refuse(repository: &Repository, gone: &[Vec<u8>]) -> Result<(), Stop> {
         repository.shown(&here),
         repository.shown(in_git)
     );
-    let stop = Stop::notice(
+    let stop = SyncStop::notice(
         Event::NotCommitting,
         HindranceKind::NotPushing,
         GitReason::NameCase,
@@ -48,7 +50,7 @@ pub fn refuse(repository: &Repository, gone: &[Vec<u8>]) -> Result<(), Stop> {
 }
 
 /// Says that git does not show a new file, because of another one whose name differs in case alone.
-pub fn refuse_twin(repository: &Repository, path: &[u8]) -> Result<(), Stop> {
+pub fn refuse_twin(repository: &Repository, path: &[u8]) -> Result<(), SyncStop> {
     let Some(twin) = twin(&repository.git.dir, as_path(path)) else {
         return Ok(());
     };
@@ -64,7 +66,7 @@ pub fn refuse_twin(repository: &Repository, path: &[u8]) -> Result<(), Stop> {
         "git -C {} -c core.ignoreCase=false --literal-pathspecs add -f -- {}",
         &[Part::Path(&repository.git.dir), typed_all(&[path])],
     );
-    let stop = Stop::notice(
+    let stop = SyncStop::notice(
         Event::NotCommitting,
         HindranceKind::NotPushing,
         GitReason::NameCase,

@@ -16,7 +16,7 @@ use beadlock_core::database::{is_own_name, is_redirect};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EventLine, GitReason, Part, Repository, Stop, SyncRequest, as_path, dolt, index_flags,
+    EventLine, GitReason, Part, Repository, SyncRequest, SyncStop, as_path, dolt, index_flags,
     left_out, sqlite, to_type, typed_all,
 };
 
@@ -134,7 +134,7 @@ pub struct LookedIndex {
 pub fn refuse_tracked(
     repository: &Repository,
     looked: Option<&LookedIndex>,
-) -> Result<Option<LookedIndex>, Stop> {
+) -> Result<Option<LookedIndex>, SyncStop> {
     let stamp = index_now(repository);
     if let Some(looked) = looked.filter(|looked| Some(&looked.stamp) == stamp.as_ref()) {
         return Ok(Some(looked.clone()));
@@ -190,7 +190,7 @@ const LARGE: u64 = 2 * 1024 * 1024;
 impl IndexEntry {
     /// The entries of the database, and those of the repository that are unmerged, among others. One call of git,
     /// where the index is not large.
-    fn all(repository: &Repository) -> Result<Vec<Self>, Stop> {
+    fn all(repository: &Repository) -> Result<Vec<Self>, SyncStop> {
         // Without this git forgets that a file is not to be looked at as soon as there is one.
         let args = [
             "-c",
@@ -230,7 +230,7 @@ impl IndexEntry {
     }
 }
 
-fn refuse_names(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop> {
+fn refuse_names(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), SyncStop> {
     let left_out = tracked
         .iter()
         .filter(|path| repository.names.is_left_out(path));
@@ -258,11 +258,11 @@ fn refuse_names(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop
         "{} tracked by git, and {why}",
         is_or_are(repository, &paths)
     );
-    Err(Stop::failed(GitReason::Tracked, why).next(command))
+    Err(SyncStop::failed(GitReason::Tracked, why).next(command))
 }
 
 /// Refuses where git tracks SQLite databases. The command has `-f`, because a live one differs from its staged copy.
-pub fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Result<(), Stop> {
+pub fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Result<(), SyncStop> {
     if paths.is_empty() {
         return Ok(());
     }
@@ -293,7 +293,7 @@ pub fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Result<(), 
         "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it",
         is_or_are(repository, paths),
     );
-    Err(Stop::failed(GitReason::Tracked, why).next(command))
+    Err(SyncStop::failed(GitReason::Tracked, why).next(command))
 }
 
 /// How the index is known: a changed one has another inode or other times. With other files of its own, the agent looks

@@ -21,10 +21,10 @@ use nix::unistd::{User, geteuid};
 use serde::{Deserialize, Serialize};
 
 use crate::hooks::OF_A_SYNC;
-use crate::known::expanded;
+use crate::repository_facts::expanded;
 use crate::{
-    Git, GitReason, GitSettings, Part, Repository, Stop, SyncRequest, as_path, nul_separated,
-    to_type, turn,
+    Git, GitReason, GitSettings, Part, Repository, SyncRequest, SyncStop, as_path, nul_separated,
+    repository_lock, to_type,
 };
 
 /// The longest file that leads to a directory, in bytes.
@@ -39,7 +39,7 @@ pub(crate) struct LedTo {
 }
 
 impl LedTo {
-    fn read(repository: &Repository) -> Result<Self, Stop> {
+    fn read(repository: &Repository) -> Result<Self, SyncStop> {
         let settings = repository.settings()?;
         let is_include = |key: &str| key.starts_with("include.") || key.starts_with("includeif.");
         let included = match settings.entries().any(|(key, _)| is_include(key)) {
@@ -60,7 +60,7 @@ impl LedTo {
 }
 
 /// The directory of hooks.
-fn hooks(repository: &Repository, settings: &GitSettings) -> Result<PathBuf, Stop> {
+fn hooks(repository: &Repository, settings: &GitSettings) -> Result<PathBuf, SyncStop> {
     let top = &repository.git.dir;
     match settings.get("core.hookspath") {
         None => Ok(repository.common_dir.join("hooks")),
@@ -78,7 +78,7 @@ fn hooks(repository: &Repository, settings: &GitSettings) -> Result<PathBuf, Sto
 }
 
 /// The configuration files that git reads because others include them, and those that it would read if they were there.
-fn included(git: &Git) -> Result<Vec<PathBuf>, Stop> {
+fn included(git: &Git) -> Result<Vec<PathBuf>, SyncStop> {
     let call = git.call(["config", "--list", "--show-origin", "-z"]);
     let listed = nul_separated(&call.done()?.stdout);
     let mut found = Vec::new();
@@ -103,7 +103,7 @@ fn included(git: &Git) -> Result<Vec<PathBuf>, Stop> {
 }
 
 /// Refuses where another user could decide what git runs or reads here.
-pub fn refuse(repository: &Repository) -> Result<(), Stop> {
+pub fn refuse(repository: &Repository) -> Result<(), SyncStop> {
     let owners = Owners::of_this_user(repository.request.any_owner);
     if owners == Owners::All {
         return Ok(());
@@ -129,7 +129,7 @@ pub fn refuse(repository: &Repository) -> Result<(), Stop> {
             }
             // git does not get there either.
             Err(error) if is_out_of_reach(&error) => {}
-            Err(error) => return Err(Stop::io("cannot look at", &path, &error)),
+            Err(error) => return Err(SyncStop::io("cannot look at", &path, &error)),
         }
     }
     let _ = repository.refused.set(refused);
@@ -176,8 +176,8 @@ fn asked(repository: &Repository, led_to: &LedTo) -> Vec<(PathBuf, GitUse)> {
     let hooks = hooks.filter(|hook| fs::symlink_metadata(hook).is_ok());
     asked.extend(hooks.map(|hook| (hook, GitUse::Runs)));
     // What signs for this sync lies there.
-    asked.push((turn::notes(repository), GitUse::RunsFrom));
-    let stand_in = Some(turn::signer(repository));
+    asked.push((repository_lock::notes(repository), GitUse::RunsFrom));
+    let stand_in = Some(repository_lock::signer(repository));
     let stand_in = stand_in.filter(|file| fs::symlink_metadata(file).is_ok());
     asked.extend(stand_in.map(|file| (file, GitUse::Runs)));
     asked
@@ -226,11 +226,11 @@ fn config_files(top: &Path) -> Vec<PathBuf> {
     files.into_iter().map(|file| top.join(file)).collect()
 }
 
-fn stop(refusals: &[WayRefusal]) -> Stop {
+fn stop(refusals: &[WayRefusal]) -> SyncStop {
     let is_anothers = |refusal: &&WayRefusal| refusal.mend == Mend::RunAsOwner;
     let told = refusals.iter().find(is_anothers).or(refusals.first());
     let Some(told) = told else {
-        return Stop::failed(GitReason::WrongOwner, "another user's");
+        return SyncStop::failed(GitReason::WrongOwner, "another user's");
     };
     let more = match refusals.len() {
         1 => String::new(),
@@ -245,7 +245,7 @@ fn stop(refusals: &[WayRefusal]) -> Stop {
         "{}{more}; {remedy}, or give --allow-foreign-owner",
         told.why
     );
-    let stop = Stop::failed(GitReason::WrongOwner, why);
+    let stop = SyncStop::failed(GitReason::WrongOwner, why);
     match told.mend {
         Mend::RunAsOwner => stop,
         _ => stop.next(command(refusals)),
@@ -302,7 +302,7 @@ fn command(refusals: &[WayRefusal]) -> String {
 }
 
 /// Refuses a repository in which git would wait for a named pipe.
-pub(crate) fn refuse_pipes(request: &SyncRequest) -> Result<(), Stop> {
+pub(crate) fn refuse_pipes(request: &SyncRequest) -> Result<(), SyncStop> {
     const READ: [&str; 4] = ["", "HEAD", "config", "config.worktree"];
     let above = request.dir.ancestors().skip(1).map(|dir| dir.join(".git"));
     let Some(git_dir) = above
@@ -322,7 +322,7 @@ pub(crate) fn refuse_pipes(request: &SyncRequest) -> Result<(), Stop> {
                 "{} is a named pipe, and git would wait for it",
                 crate::escaped_path(&file)
             );
-            return Err(Stop::failed(GitReason::Damaged, why));
+            return Err(SyncStop::failed(GitReason::Damaged, why));
         }
     }
     Ok(())

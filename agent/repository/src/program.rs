@@ -18,7 +18,7 @@ use nix::sys::signal::Signal;
 
 use crate::tree::FileTree;
 use crate::{
-    Beginnings, GitOutput, GitReason, KeptOutput, Stop, SyncMessage, converse, escaped, say,
+    Beginnings, GitOutput, GitReason, KeptOutput, SyncMessage, SyncStop, converse, escaped, say,
 };
 
 static ENDING: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -222,7 +222,10 @@ impl Git {
     ///
     /// # Errors
     /// When git fails, or cannot be started.
-    pub fn text<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<String, Stop> {
+    pub fn text<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+    ) -> Result<String, SyncStop> {
         self.call(args).text()
     }
 }
@@ -312,12 +315,12 @@ impl GitCall {
     }
 
     /// Its result, also when it fails. An error means that it could not be run.
-    pub fn run(mut self) -> Result<GitOutput, Stop> {
+    pub fn run(mut self) -> Result<GitOutput, SyncStop> {
         if ENDING
             .get()
             .is_some_and(|ending| ending.load(Ordering::Relaxed))
         {
-            return Err(Stop::failed(GitReason::Killed, "it was told to end"));
+            return Err(SyncStop::failed(GitReason::Killed, "it was told to end"));
         }
         self.command
             .stdin(Stdio::piped())
@@ -328,14 +331,14 @@ impl GitCall {
         let begun = Instant::now();
         let args = self.shown();
         let failed = |error: io::Error| {
-            Stop::failed(
+            SyncStop::failed(
                 GitReason::GitFailed,
                 format!("git {}: {}", args.join(" "), system_words(&error)),
             )
         };
         let mut child = self.command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if self.command.get_current_dir().is_some_and(Path::is_dir) => {
-                Stop::failed(GitReason::GitFailed, "there is no program git; install it")
+                SyncStop::failed(GitReason::GitFailed, "there is no program git; install it")
             }
             _ => failed(error),
         })?;
@@ -359,7 +362,7 @@ impl GitCall {
     }
 
     /// Its result, when it succeeds; else its stderr goes to the log.
-    pub fn done(self) -> Result<GitOutput, Stop> {
+    pub fn done(self) -> Result<GitOutput, SyncStop> {
         let args = self.shown().join(" ");
         let answer = self.run()?;
         if answer.status.success() {
@@ -370,7 +373,7 @@ impl GitCall {
     }
 
     /// Its stdout without the last newline, when it succeeds.
-    pub fn text(self) -> Result<String, Stop> {
+    pub fn text(self) -> Result<String, SyncStop> {
         let answer = self.done()?;
         Ok(String::from_utf8_lossy(answer.stdout.trim_ascii_end()).into_owned())
     }
@@ -379,7 +382,7 @@ impl GitCall {
     ///
     /// # Errors
     /// When git fails, or cannot be started.
-    pub fn words(self) -> Result<Vec<Vec<u8>>, Stop> {
+    pub fn words(self) -> Result<Vec<Vec<u8>>, SyncStop> {
         Ok(nul_separated(&self.done()?.stdout))
     }
 }

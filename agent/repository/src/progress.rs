@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::reflog::when;
-use crate::{GitReason, Part, Repository, Stop, to_type};
+use crate::{GitReason, Part, Repository, SyncStop, to_type};
 
 /// The names in the git directory during an operation, and the words for that operation.
 pub(crate) const IN_PROGRESS: [(&str, &str); 7] = [
@@ -29,7 +29,7 @@ struct Progress {
 }
 
 /// Refuses while somebody is in the middle of something.
-pub(crate) fn refuse(repository: &Repository) -> Result<(), Stop> {
+pub(crate) fn refuse(repository: &Repository) -> Result<(), SyncStop> {
     let Some(progress) = find(repository)? else {
         return Ok(());
     };
@@ -41,7 +41,7 @@ pub(crate) fn refuse(repository: &Repository) -> Result<(), Stop> {
         progress.what,
         repository.top()
     );
-    let stop = |why| Stop::failed(GitReason::InProgress, why);
+    let stop = |why| SyncStop::failed(GitReason::InProgress, why);
     let top = Part::Path(&repository.git.dir);
     let abort = || {
         let option = match progress.abort {
@@ -74,7 +74,7 @@ pub(crate) fn refuse(repository: &Repository) -> Result<(), Stop> {
     Err(stop(why).next(command))
 }
 
-fn find(repository: &Repository) -> Result<Option<Progress>, Stop> {
+fn find(repository: &Repository) -> Result<Option<Progress>, SyncStop> {
     let dir = &repository.git_dir;
     let is_there = |name: &str| fs::symlink_metadata(dir.join(name)).is_ok();
     let mut found = IN_PROGRESS.iter().find(|(name, _)| is_there(name));

@@ -17,9 +17,9 @@ use crate::owners::LedTo;
 use crate::refs::{self, HeadLook, RefLook};
 use crate::tree::FileTree;
 use crate::{
-    ExcludedNames, Git, GitReason, GitSettings, KnownRepository, Part, Stop, SyncRequest, as_path,
-    damage, embedded, escaped, escaped_path, is_database_name, locks, owners, progress, to_type,
-    typed_all,
+    ExcludedNames, Git, GitReason, GitSettings, Part, RepositoryFacts, SyncRequest, SyncStop,
+    as_path, damage, embedded, escaped, escaped_path, is_database_name, locks, owners, progress,
+    to_type, typed_all,
 };
 
 /// A repository with a branch that can be committed to.
@@ -59,7 +59,7 @@ pub(crate) use crate::progress::IN_PROGRESS;
 
 impl Repository {
     /// The repository that the database lies in, as an earlier sync has found it where the request says so.
-    pub fn of(request: &SyncRequest) -> Result<Self, Stop> {
+    pub fn of(request: &SyncRequest) -> Result<Self, SyncStop> {
         embedded::refuse(&request.dir)?;
         owners::refuse_pipes(request)?;
         match request
@@ -74,7 +74,7 @@ impl Repository {
 
     /// The repository that the database lies in, when it may be synced. It is looked for from the directory above the
     /// database, where a cycle's command is started, and never from inside.
-    fn find(request: &SyncRequest) -> Result<Self, Stop> {
+    fn find(request: &SyncRequest) -> Result<Self, SyncStop> {
         let dir = escaped_path(&request.dir);
         let FoundDirs {
             top,
@@ -82,19 +82,19 @@ impl Repository {
             common_dir,
         } = look(request)?;
         let path =
-            fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;
+            fs::canonicalize(&top).map_err(|error| SyncStop::io("cannot look at", &top, &error))?;
         let shown = escaped_path(&path);
         // Before git could start a program of the repository's, or one that its configuration names.
         let open = owned(request, &top, &path)?;
         let Ok(prefix) = request.dir.strip_prefix(&path) else {
-            return Err(Stop::failed(
+            return Err(SyncStop::failed(
                 GitReason::Worktree,
                 format!("{dir} is not below {shown}, where git sees it"),
             ));
         };
         // With core.worktree it may be any directory, and git started in there finds another repository, or none.
         if fs::symlink_metadata(path.join(".git")).is_err() {
-            return Err(Stop::failed(
+            return Err(SyncStop::failed(
                 GitReason::Worktree,
                 format!("{shown} is a working tree without .git (core.worktree)"),
             ));
@@ -106,7 +106,7 @@ impl Repository {
             Some(plain) => (plain.clone(), plain),
             // By a file that leads there: as git sees it in the directory that is open now.
             None => git_dirs(&git)?.ok_or_else(|| {
-                Stop::failed(
+                SyncStop::failed(
                     GitReason::Worktree,
                     format!("the path of the repository of {dir} has a line break in it"),
                 )
@@ -120,7 +120,7 @@ impl Repository {
                 "{shown} is a linked worktree: what is committed goes to the branch that is checked out here, and \
                  other worktrees have databases of their own; run the agent on the main one, or give --allow-worktree"
             );
-            return Err(Stop::failed(GitReason::Worktree, why));
+            return Err(SyncStop::failed(GitReason::Worktree, why));
         }
         let names = ExcludedNames::of(request, &path, prefix);
         let (prefix, request) = (prefix.to_owned(), request.clone());
@@ -139,7 +139,7 @@ impl Repository {
     }
 
     /// The repository as an earlier sync has found it, when it still has the right owner. Starts nothing.
-    pub fn known(request: &SyncRequest, known: &KnownRepository) -> Result<Self, Stop> {
+    pub fn known(request: &SyncRequest, known: &RepositoryFacts) -> Result<Self, SyncStop> {
         let top = known.top();
         let open = owned(request, top, top)?;
         let (git_dir, common_dir) = (known.git_dir().to_owned(), known.common_dir().to_owned());
@@ -148,7 +148,7 @@ impl Repository {
         }
         let Ok(prefix) = request.dir.strip_prefix(top) else {
             let (dir, top) = (escaped_path(&request.dir), escaped_path(top));
-            return Err(Stop::failed(
+            return Err(SyncStop::failed(
                 GitReason::Worktree,
                 format!("{dir} is not below {top}, where git saw it"),
             ));
@@ -186,7 +186,7 @@ impl Repository {
     }
 
     /// Refuses while somebody else is in the middle of something.
-    pub fn check_quiet(&self) -> Result<(), Stop> {
+    pub fn check_quiet(&self) -> Result<(), SyncStop> {
         progress::refuse(self)?;
         // A branch cannot move while HEAD is locked: it has a log, too.
         for lock in [self.index_lock(), self.git_dir.join("HEAD.lock")] {
@@ -198,7 +198,7 @@ impl Repository {
     }
 
     /// Refuses while another git has the branch.
-    pub fn check_unlocked(&self, head: &BranchHead) -> Result<(), Stop> {
+    pub fn check_unlocked(&self, head: &BranchHead) -> Result<(), SyncStop> {
         locks::wait_for(self, &self.lock_of(&format!("refs/heads/{}", head.branch)))
     }
 
@@ -208,25 +208,25 @@ impl Repository {
     }
 
     /// Waits a little for another git that has the index; gives up when that has taken too long since `begun`.
-    pub fn wait_for_index(&self, begun: Instant) -> Result<(), Stop> {
+    pub fn wait_for_index(&self, begun: Instant) -> Result<(), SyncStop> {
         locks::wait(self, &self.index_lock(), begun)
     }
 
     /// The settings, read once.
-    pub fn settings(&self) -> Result<&GitSettings, Stop> {
+    pub fn settings(&self) -> Result<&GitSettings, SyncStop> {
         if self.settings.get().is_none() {
             let _ = self.settings.set(GitSettings::read(&self.git)?);
         }
         self.settings
             .get()
-            .ok_or_else(|| Stop::failed(GitReason::GitFailed, "git config was not read"))
+            .ok_or_else(|| SyncStop::failed(GitReason::GitFailed, "git config was not read"))
     }
 
     /// Refuses without an index, because then everything looks deleted.
-    pub fn check_index(&self) -> Result<(), Stop> {
+    pub fn check_index(&self) -> Result<(), SyncStop> {
         let index = self.index();
         let failed = |error| {
-            Stop::io(
+            SyncStop::io(
                 "there is nothing checked out: cannot look at",
                 &index,
                 &error,
@@ -239,7 +239,7 @@ impl Repository {
     ///
     /// # Errors
     /// When HEAD is detached or damaged, or the branch has no commit.
-    pub fn head(&self) -> Result<BranchHead, Stop> {
+    pub fn head(&self) -> Result<BranchHead, SyncStop> {
         let (top, dir) = (self.top(), Part::Path(&self.git.dir));
         let name = match refs::head(&self.git_dir) {
             HeadLook::Branch(name) => Some(name),
@@ -261,16 +261,16 @@ impl Repository {
             None => Err(damage::of_branch(self, &name).unwrap_or_else(|| {
                 let why = format!("the branch {} in {top} has no commit yet", escaped(&branch));
                 let command = "git -C {} commit --allow-empty -m 'first commit'";
-                Stop::failed(GitReason::NoCommit, why).next(to_type(command, &[dir]))
+                SyncStop::failed(GitReason::NoCommit, why).next(to_type(command, &[dir]))
             })),
         }
     }
 
     /// No branch is checked out. What is at HEAD alone, and in the files of the database, must not be lost by a switch.
-    fn detached(&self) -> Stop {
+    fn detached(&self) -> SyncStop {
         let (top, dir) = (self.top(), Part::Path(&self.git.dir));
         let why = format!("HEAD is detached in {top}, so a commit would be on no branch");
-        let stop = |why: String| Stop::failed(GitReason::DetachedHead, why);
+        let stop = |why: String| SyncStop::failed(GitReason::DetachedHead, why);
         let Some(branch) = damage::left_branch(self) else {
             return stop(why).next(to_type("git -C {} switch BRANCH", &[dir]));
         };
@@ -303,7 +303,7 @@ impl Repository {
     }
 
     /// The commit that a ref names; `None` when there is no such ref.
-    pub fn commit_of(&self, name: &str) -> Result<Option<String>, Stop> {
+    pub fn commit_of(&self, name: &str) -> Result<Option<String>, SyncStop> {
         Ok(match refs::read(&self.common_dir, name) {
             RefLook::Object(commit) => Some(commit),
             RefLook::Absent => None,
@@ -318,22 +318,22 @@ impl Repository {
     }
 
     /// The branch as it is now. Refuses when somebody has switched to another one: that one's turn is the next cycle.
-    pub fn head_of(&self, branch: &str) -> Result<BranchHead, Stop> {
+    pub fn head_of(&self, branch: &str) -> Result<BranchHead, SyncStop> {
         let now = self.head()?;
         if now.branch == branch {
             return Ok(now);
         }
         let (from, to) = (escaped(branch), escaped(&now.branch));
-        Err(Stop::failed(
+        Err(SyncStop::failed(
             GitReason::Raced,
             format!("somebody has switched from {from} to {to} meanwhile"),
         ))
     }
 
     /// Refuses when it is another branch now, or the branch has another commit.
-    pub fn check_at(&self, branch: &str, commit: &str) -> Result<(), Stop> {
+    pub fn check_at(&self, branch: &str, commit: &str) -> Result<(), SyncStop> {
         if self.head_of(branch)?.commit != commit {
-            return Err(Stop::moved(format!(
+            return Err(SyncStop::moved(format!(
                 "somebody else has moved {} meanwhile",
                 escaped(branch)
             )));
@@ -345,7 +345,7 @@ impl Repository {
     ///
     /// # Errors
     /// When git fails, or cannot be started.
-    pub fn status(&self, options: &[&str], specs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Stop> {
+    pub fn status(&self, options: &[&str], specs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, SyncStop> {
         let args = ["status", "--porcelain=v2", "-z", "--no-renames"]
             .iter()
             .chain(options)
@@ -354,7 +354,7 @@ impl Repository {
     }
 
     /// Why nothing is synced while a merge has left conflicts in these files.
-    pub fn unmerged(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Stop {
+    pub fn unmerged(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> SyncStop {
         let paths: Vec<_> = paths.into_iter().collect();
         let why = format!(
             "a merge has left conflicts in {}; resolve them, then git add",
@@ -364,17 +364,17 @@ impl Repository {
             "git -C {} add -- {}",
             &[Part::Path(&self.git.dir), typed_all(&paths)],
         );
-        Stop::failed(GitReason::Unmerged, why).next(command)
+        SyncStop::failed(GitReason::Unmerged, why).next(command)
     }
 
     /// Refuses when a lock has come meanwhile, from a tool that does not ask for the gate.
-    pub fn check_unclaimed(&self) -> Result<(), Stop> {
+    pub fn check_unclaimed(&self) -> Result<(), SyncStop> {
         let lock = Place::beads(self.request.dir.as_path()).path();
         if fs::symlink_metadata(&lock).is_err() {
             return Ok(());
         }
         let lock = escaped_path(&lock);
-        Err(Stop::failed(
+        Err(SyncStop::failed(
             GitReason::Claimed,
             format!("{lock} has come meanwhile; the next cycle looks at it"),
         ))
@@ -458,16 +458,16 @@ impl Repository {
 }
 
 /// Opens a directory, and refuses another user's as the database's; `path` is for lines.
-fn owned(request: &SyncRequest, dir: &Path, path: &Path) -> Result<File, Stop> {
+fn owned(request: &SyncRequest, dir: &Path, path: &Path) -> Result<File, SyncStop> {
     let opened = OpenOptions::new()
         .read(true)
         .custom_flags(O_DIRECTORY | O_CLOEXEC)
         .open(dir);
-    let opened = opened.map_err(|error| Stop::io("cannot open", path, &error))?;
+    let opened = opened.map_err(|error| SyncStop::io("cannot open", path, &error))?;
     let owners = Owners::of_this_user(request.any_owner);
     owners
         .check_open(&opened, path)
-        .map_err(|why| Stop::failed(GitReason::WrongOwner, why))?;
+        .map_err(|why| SyncStop::failed(GitReason::WrongOwner, why))?;
     Ok(opened)
 }
 

@@ -8,11 +8,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use beadlock_base::beside;
+use beadlock_base::helper;
 use beadlock_base::sys;
 use serde::{Deserialize, Serialize};
 
-use crate::{GitReason, KnownRepository, LookedIndex, Stop};
+use crate::{GitReason, LookedIndex, RepositoryFacts, SyncStop};
 
 /// The hidden first argument: the agent hands the rest to the `main` of `beadlock-git` before it reads any command
 /// line.
@@ -63,7 +63,7 @@ pub struct SyncRequest {
     /// The index in which every tracked file was looked at.
     pub looked: Option<LookedIndex>,
     /// The repository as an earlier sync has found it, where that is still so.
-    pub known: Option<KnownRepository>,
+    pub known: Option<RepositoryFacts>,
     /// Nothing has changed here since the last sync: only a fetch is made, unless it brings something.
     pub only_fetch: bool,
     /// The times of files are not trusted: contents are compared.
@@ -115,7 +115,7 @@ impl SyncRequest {
     /// which it reads [`Self::text`].
     pub fn command(&self, pipe: BorrowedFd<'_>) -> Vec<OsString> {
         let mut command = vec![
-            beside::THIS.into(),
+            helper::THIS.into(),
             ARGUMENT.into(),
             pipe.as_raw_fd().to_string().into(),
             self.dir.clone().into(),
@@ -175,11 +175,11 @@ impl SyncRequest {
     }
 
     /// Refuses when the time-out could come in the middle of a move of the working tree.
-    pub fn time_for_a_move(&self) -> Result<(), Stop> {
+    pub fn time_for_a_move(&self) -> Result<(), SyncStop> {
         if self.left() >= TIME_FOR_A_MOVE.min(self.timeout / 2) {
             return Ok(());
         }
-        Err(Stop::failed(
+        Err(SyncStop::failed(
             GitReason::TimedOut,
             "too little of --cycle-timeout was left for the working tree",
         ))
@@ -214,7 +214,7 @@ mod tests {
                     copy_of: None,
                     warning: None,
                 }),
-                known: KnownRepository::nowhere(Path::new("/x y/.beads")).filter(|_| is_first),
+                known: RepositoryFacts::nowhere(Path::new("/x y/.beads")).filter(|_| is_first),
                 only_fetch: is_first,
                 contents: is_first,
                 is_once: is_first,
@@ -226,7 +226,7 @@ mod tests {
             let command = request.command(reader.as_fd());
             assert_eq!(
                 command[..2],
-                [OsString::from(beside::THIS), ARGUMENT.into()]
+                [OsString::from(helper::THIS), ARGUMENT.into()]
             );
             writer.write_all(&request.text()).unwrap();
             drop(writer);

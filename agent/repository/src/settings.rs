@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Git, Stop, nul_separated};
+use crate::{Git, SyncStop, nul_separated};
 
 /// The settings in question, as git has merged them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub(crate) const ASKED: &str = r"^(core\.(sshcommand|hookspath|excludesfile|attr
 const LONG: usize = 16 * 1024;
 
 impl GitSettings {
-    pub(crate) fn read(git: &Git) -> Result<Self, Stop> {
+    pub(crate) fn read(git: &Git) -> Result<Self, SyncStop> {
         let answer = git.call(["config", "-z", "--get-regexp", ASKED]).run()?;
         match answer.status.code() {
             Some(0) => Ok(Self::parse(&answer.stdout)),

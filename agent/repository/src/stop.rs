@@ -13,7 +13,7 @@ use crate::{
 
 /// The sync of another database, which gives way to this one.
 #[derive(Debug, PartialEq)]
-pub struct Neighbour {
+pub struct OtherDatabase {
     /// The directory of that database.
     pub database: PathBuf,
     /// The file of the turn in the repository.
@@ -22,7 +22,7 @@ pub struct Neighbour {
 
 /// Why a sync ends early: for the log as a line, for the state of the database as a hindrance.
 #[derive(Debug, PartialEq)]
-pub struct Stop {
+pub struct SyncStop {
     ending: StopKind,
     line: String,
     /// The event of the line; `None`: the line says why the cycle ends.
@@ -31,7 +31,7 @@ pub struct Stop {
     /// The call of git that has failed, where it is one.
     call: Option<Box<FailedCall>>,
     /// The other database's sync that is in the way, where that one gives way to this one.
-    neighbour: Option<Box<Neighbour>>,
+    neighbour: Option<Box<OtherDatabase>>,
 }
 
 /// A call of git that has failed.
@@ -58,7 +58,7 @@ enum StopKind {
     Unseen,
 }
 
-impl Stop {
+impl SyncStop {
     fn new(ending: StopKind, kind: HindranceKind, reason: GitReason, why: String) -> Self {
         let hindrance = Hindrance {
             kind,
@@ -147,13 +147,13 @@ impl Stop {
     }
 
     /// Adds the other database's sync that gives way to this one.
-    pub fn before(mut self, neighbour: Option<Neighbour>) -> Self {
+    pub fn before(mut self, neighbour: Option<OtherDatabase>) -> Self {
         self.neighbour = neighbour.map(Box::new);
         self
     }
 
     /// The other database's sync that gives way to this one: once that has ended, this one goes on.
-    pub fn neighbour(&self) -> Option<&Neighbour> {
+    pub fn neighbour(&self) -> Option<&OtherDatabase> {
         self.neighbour.as_deref()
     }
 
@@ -196,12 +196,12 @@ impl Stop {
         }
     }
 
-    /// The sync is to be tried again with a look at the contents ([`Stop::unseen`]).
+    /// The sync is to be tried again with a look at the contents ([`SyncStop::unseen`]).
     pub fn is_unseen(&self) -> bool {
         self.ending == StopKind::Unseen
     }
 
-    /// Somebody else has moved the branch ([`Stop::moved`]).
+    /// Somebody else has moved the branch ([`SyncStop::moved`]).
     pub fn is_moved(&self) -> bool {
         self.ending == StopKind::Moved
     }

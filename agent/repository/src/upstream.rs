@@ -9,8 +9,8 @@ use crate::HindranceKind::{NotPushing, Unreachable};
 use crate::host::HostRefusal;
 use crate::place::{PushPlace, UpstreamSetting};
 use crate::{
-    Asking, BranchHead, Event, Git, GitOutput, GitReason, GitSettings, KnownUpstream, Network,
-    Part, Repository, Stop, SyncMessage, Unpushed, escaped, say, steady, to_type,
+    Asking, BranchHead, Event, Git, GitOutput, GitReason, GitSettings, Network, Part, Repository,
+    SyncMessage, SyncStop, Unpushed, UpstreamFacts, escaped, say, steady, to_type,
 };
 
 /// A branch of a remote that this branch follows or is pushed to, and its copy here.
@@ -161,8 +161,8 @@ impl Upstream {
     }
 
     /// The upstream that an earlier sync has found.
-    pub fn known(known: &KnownUpstream) -> Self {
-        let KnownUpstream {
+    pub fn known(known: &UpstreamFacts) -> Self {
+        let UpstreamFacts {
             remote,
             branch,
             tracking,
@@ -201,7 +201,7 @@ impl Upstream {
     }
 
     /// Brings the copy up to date. Returns its commit; `None` when the remote has no such branch.
-    pub fn fetch(&self, repository: &Repository, git: &Git) -> Result<Option<String>, Stop> {
+    pub fn fetch(&self, repository: &Repository, git: &Git) -> Result<Option<String>, SyncStop> {
         let request = &repository.request;
         let remote = self.asked();
         let mut args = vec![
@@ -241,7 +241,7 @@ impl Upstream {
     }
 
     /// The remote had the branch, and no longer has it: to make it anew may be as wrong as to follow another one.
-    fn gone(&self, repository: &Repository) -> Stop {
+    fn gone(&self, repository: &Repository) -> SyncStop {
         let (remote, branch) = (&self.remote, self.branch.trim_start_matches("refs/heads/"));
         let why = format!(
             "{} has no branch {} any more: it was deleted or renamed there",
@@ -251,12 +251,16 @@ impl Upstream {
         let here = format!("HEAD:{}", self.branch);
         let [remote, here] = [remote, &here].map(|word| Part::Word(word.as_ref()));
         let parts = [Part::Path(&repository.git.dir), remote, here];
-        Stop::notice(Event::NotPushing, NotPushing, GitReason::UpstreamGone, why)
+        SyncStop::notice(Event::NotPushing, NotPushing, GitReason::UpstreamGone, why)
             .next(to_type("git -C {} push {} {}", &parts))
     }
 
     /// Which commit the remote has there: `Some(None)` when it has no such branch, `None` when it does not answer.
-    pub fn look(&self, repository: &Repository, git: &Git) -> Result<Option<Option<String>>, Stop> {
+    pub fn look(
+        &self,
+        repository: &Repository,
+        git: &Git,
+    ) -> Result<Option<Option<String>>, SyncStop> {
         let args = ["ls-remote", "--exit-code", self.asked(), &self.branch];
         let answer = self.ask(repository, git, &args)?;
         let text = answer.ok_text();
@@ -275,7 +279,12 @@ impl Upstream {
         }
     }
 
-    fn ask(&self, repository: &Repository, git: &Git, args: &[&str]) -> Result<GitOutput, Stop> {
+    fn ask(
+        &self,
+        repository: &Repository,
+        git: &Git,
+        args: &[&str],
+    ) -> Result<GitOutput, SyncStop> {
         let bound = repository.request.for_the_network();
         say(&SyncMessage::Asks(Asking::Fetch));
         let call = git.call(args).with_settings(&self.settings);
@@ -283,7 +292,7 @@ impl Upstream {
     }
 
     /// The remote cannot be used now: the line of `event`, in the words of git or of the remote.
-    pub fn stop(&self, event: Event, words: &str) -> Stop {
+    pub fn stop(&self, event: Event, words: &str) -> SyncStop {
         let (remote, words) = (self.at(), steady(words));
         let (kind, reason, why) = match event {
             Event::PushRefused => (
@@ -302,7 +311,7 @@ impl Upstream {
                 format!("{remote} cannot be reached: {words}"),
             ),
         };
-        Stop::unreachable(event, kind, reason, format_args!("{remote}: {words}"), why)
+        SyncStop::unreachable(event, kind, reason, format_args!("{remote}: {words}"), why)
     }
 }
 

@@ -19,7 +19,7 @@ use super::cli::CommandLine;
 use super::file::{ConfigFile, DatabaseTable};
 use super::options::Policy;
 use super::page::ConfigFailure;
-use crate::beside::{self, silence};
+use crate::hang::{self, silence};
 
 /// A database that is named, and how it is served.
 #[derive(Debug, Clone)]
@@ -104,7 +104,7 @@ impl NamedDatabases {
         let (answers, late) = if mounts.are_local() {
             (calls.map(|call| Some(call())).collect(), None)
         } else {
-            let (answers, late) = beside::call_each(calls.collect());
+            let (answers, late) = remote_writer::call_each(calls.collect());
             (answers, Some(late))
         };
         let defaults = Arc::new(typed.policy(&file.policy));

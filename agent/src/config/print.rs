@@ -10,7 +10,7 @@ use super::options::Policy;
 use super::page::ConfigFailure;
 use super::settings::AgentSettings;
 use super::value::utf8;
-use crate::log::own;
+use crate::log::agent_lines;
 use crate::roots::{RootScan, ScanProblem};
 
 /// What `beadlock-agent --config FILE --print-config` prints in the directory `cwd`: a file that gives the same settings.
@@ -39,7 +39,7 @@ pub(crate) fn print(
     let found = below
         .found
         .iter()
-        .map(|found| own::found(&found.database.dir));
+        .map(|found| agent_lines::found(&found.database.dir));
     for line in found.chain(below.problems.iter().map(ScanProblem::line)) {
         let _ = writeln!(text, "# {}", line.message);
     }

@@ -8,7 +8,7 @@ use beadlock_base::address::Address;
 use beadlock_base::error::system_words;
 use beadlock_base::mounts::Mounts;
 use beadlock_core::Place;
-use beadlock_core::outputs::Taken;
+use beadlock_core::reserved::Reserved;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::cli::{CommandLine, RunMode};
@@ -16,7 +16,7 @@ use super::file::ConfigFile;
 use super::named::{ArrivedDatabase, AwaitedDatabase, NamedDatabase, NamedDatabases};
 use super::options::{AgentOptions, Policy};
 use super::page::ConfigFailure;
-use crate::beside;
+use crate::hang;
 use crate::log::{self, shown};
 use crate::roots::SearchScope;
 
@@ -115,7 +115,7 @@ fn refuse_lock(
         .map(|named| Place::beads(named.database.dir.as_path()).path())
         .collect();
     let locks: Vec<&Path> = locks.iter().map(PathBuf::as_path).collect();
-    let refused = file.and_then(|file| Some((file, Taken::of(file, &locks)?)));
+    let refused = file.and_then(|file| Some((file, Reserved::of(file, &locks)?)));
     refused.map_or(Ok(()), |(file, taken)| {
         Err(ConfigFailure::new(
             2,
@@ -151,7 +151,7 @@ fn is_directory(root: &Path) -> Result<(), String> {
     let mounts = Mounts::now();
     if mounts
         .on_the_way(root)
-        .is_some_and(|mount| !beside::answers(&mount.point))
+        .is_some_and(|mount| !remote_writer::answers(&mount.point))
     {
         return Ok(());
     }

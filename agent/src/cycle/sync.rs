@@ -22,7 +22,7 @@ use crate::command::CycleCommand;
 use crate::cycle_end::CycleEnd;
 use crate::database::LoggedState;
 use crate::fleet::Right;
-use crate::log::{self, own};
+use crate::log::{self, agent_lines};
 
 /// How soon a database comes again while another one fetches from its host.
 const IN_TURN: Duration = Duration::from_secs(2);
@@ -135,7 +135,7 @@ pub(super) async fn sync(
         }
         SyncMessage::Output(text) => log::output(*number, &text),
         SyncMessage::Committed(line) | SyncMessage::Pulled(line) | SyncMessage::Pushed(line) => {
-            log::line(*number, own::of_sync(line));
+            log::line(*number, agent_lines::of_sync(line));
         }
         SyncMessage::Step { name, millis } => {
             tracing::debug!(step = name, took = ?Duration::from_millis(millis), "git")
@@ -151,7 +151,7 @@ pub(super) async fn sync(
     drop(turn);
     let now = Instant::now();
     for line in told.hear(network, &messages, now) {
-        log::line(*number, own::of_sync(line));
+        log::line(*number, agent_lines::of_sync(line));
     }
     if end == CycleEnd::Complete && messages.contains(&SyncMessage::Done) {
         let times = SyncTimes {
@@ -161,7 +161,7 @@ pub(super) async fn sync(
         let pace = pace(services, subject, of_network);
         let result = told.ended(network, messages, times, pace);
         if let Some(notice) = told.take_notice() {
-            log::line(*number, own::of_sync(notice));
+            log::line(*number, agent_lines::of_sync(notice));
         }
         return CycleWork::of(&result, runner);
     }

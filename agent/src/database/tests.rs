@@ -1,7 +1,7 @@
 use super::*;
 use beadlock_core::Skip;
 use beadlock_core::decision::NotChecked;
-use beadlock_core::dialect::Rejected;
+use beadlock_core::record::Rejected;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DEBOUNCE: Option<Duration> = Some(Duration::from_millis(500));
@@ -121,7 +121,7 @@ fn cycles_that_take_a_lock_away_leave_out_the_ticks_that_they_slept_through() {
 }
 
 fn locked() -> Decision {
-    let record = beadlock_core::dialect::beads::Record::new("vc-executor", "1").unwrap();
+    let record = beadlock_core::record::beads::Record::new("vc-executor", "1").unwrap();
     Decision::Skip(Skip::Locked(Box::new(record.into()), Reason::PidAlive))
 }
 

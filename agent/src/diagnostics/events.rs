@@ -26,7 +26,7 @@ pub(crate) fn decided(decision: &Decision, took: Duration) {
         },
         reason = decision.reason().as_str(),
         holder = record().map(|record| shown(record.holder())),
-        pid = record().map(beadlock_core::dialect::Record::pid),
+        pid = record().map(beadlock_core::record::Record::pid),
         host = record().map(|record| shown(record.hostname())),
         since = record()
             .and_then(|record| record.started_at())

@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use beadlock_base::opened::OpenDirectory;
+use beadlock_base::open_directory::OpenDirectory;
 use beadlock_core::Decision;
 use beadlock_supervise::runner::RunnerDeadline;
 use tokio::sync::Notify;

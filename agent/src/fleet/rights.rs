@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use beadlock_base::deadline::{DeadlineSender, WorkDeadline};
-use beadlock_base::{deadline::boottime, error::system_words, opened::OpenDirectory};
+use beadlock_base::{deadline::boottime, error::system_words, open_directory::OpenDirectory};
 use beadlock_core::Skip;
 use beadlock_core::decision::{FleetDoubt, NotChecked};
 use beadlock_fleet::{

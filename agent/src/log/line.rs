@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use beadlock_base::escape::is_harmless;
 use beadlock_core::Reason;
-use beadlock_core::dialect::Record;
-use beadlock_core::dialect::beads::StartedAt;
 use beadlock_core::log_line::{Event, Level};
+use beadlock_core::record::Record;
+use beadlock_core::record::beads::StartedAt;
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -158,7 +158,7 @@ fn one_line(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use beadlock_core::dialect::beads;
+    use beadlock_core::record::beads;
 
     const HOSTILE: &str =
         "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{9b}\ty\u{e0041}";

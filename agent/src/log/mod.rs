@@ -1,8 +1,8 @@
 //! The log (docs/design.md#the-log): what goes to `DIR/daemon.log`, and how.
 //!
-//! A [`AgentLine`] is pure data, made in [`own`]. With its time and its database it goes through a bounded queue to one
+//! A [`AgentLine`] is pure data, made in [`agent_lines`]. With its time and its database it goes through a bounded queue to one
 //! thread ([`router`]), and there to the files it belongs to ([`file`](mod@file), [`rotate`]). Nothing is dropped: a caller that
-//! logs faster than the disk writes has to wait. A command's output is told from the agent's own lines ([`own`]).
+//! logs faster than the disk writes has to wait. A command's output is told from the agent's own lines ([`agent_lines`]).
 //!
 //! The agent's own diagnostics are apart from it ([`crate::diagnostics`]): the worker of tracing-appender takes bytes,
 //! and this thread needs to know whose a line is.
@@ -10,11 +10,11 @@
 //! The queue also tells the thread when databases ([`serve`], [`unserve`]) or settings ([`configure`]) change, so that
 //! a line goes where it belonged when it was logged.
 
-mod beside;
+pub(crate) mod agent_lines;
 mod file;
 mod line;
 mod others;
-pub(crate) mod own;
+mod remote_writer;
 mod rotate;
 mod router;
 mod served;
@@ -36,8 +36,8 @@ use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_core::agent_process::AgentProcess;
 use beadlock_core::{Decision, facts};
 
-use beside::{LogMounts, LogOutput};
 use file::{LogFile, inode, must_have_one_name};
+use remote_writer::{LogMounts, LogOutput};
 use rotate::{FullLog, LogLimits};
 use router::{LogMessage, Recipients, Router};
 use served::Served;
@@ -204,33 +204,33 @@ fn announce_for(database: usize, line: AgentLine) {
 /// Says which other agent serves the database in this directory already. It reads the log there, which may block.
 pub(crate) fn say_others(database: usize, dir: &Path) {
     if let Some(other) = others::that_serves(&dir.join("daemon.log")) {
-        announce_for(database, own::served_by(&other));
+        announce_for(database, agent_lines::served_by(&other));
     }
 }
 
 /// Logs one line of a command's output for a database.
 pub(crate) fn output(database: usize, text: &str) {
-    put(Some(database), vec![own::output(text)]);
+    put(Some(database), vec![agent_lines::output(text)]);
 }
 
 /// The log, in text and in JSON, of an agent that has started, skipped its cycles for these reasons, and run one more
 /// cycle, whose command printed `output`. Each line is a second after the one before it, from 2026 on. `name` is what a
 /// log that several databases share calls this one.
 pub fn log_of_skips(skips: &[Decision], output: &[u8], name: Option<&str>) -> (String, String) {
-    let mut lines = vec![own::header(), own::started()];
+    let mut lines = vec![agent_lines::header(), agent_lines::started()];
     for decision in skips {
-        lines.push(own::skipped(decision));
+        lines.push(agent_lines::skipped(decision));
         let record = decision.record();
-        lines.extend(record.map(|record| own::held(record, decision.reason(), None)));
+        lines.extend(record.map(|record| agent_lines::held(record, decision.reason(), None)));
     }
-    lines.push(own::begun());
+    lines.push(agent_lines::begun());
     {
         // Bytes in memory are always ready: one poll reads them all.
-        let reading = pin!(read_lines(output, |text| lines.push(own::output(text))));
+        let reading = pin!(read_lines(output, |text| lines.push(agent_lines::output(text))));
         let read = reading.poll(&mut Context::from_waker(Waker::noop()));
         debug_assert!(read.is_ready(), "some output is not in the log");
     }
-    lines.push(own::ended(&CycleEnd::Complete));
+    lines.push(agent_lines::ended(&CycleEnd::Complete));
     let shown = name.map(|name| named(Path::new(name)));
     let whose = Whose {
         name: shown.as_deref(),

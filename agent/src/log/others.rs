@@ -94,7 +94,7 @@ fn event_of(line: &[u8]) -> Option<ServingEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{own, this_agent};
+    use crate::log::{agent_lines, this_agent};
     use std::fs;
     use std::process::Command;
 
@@ -123,7 +123,7 @@ mod tests {
             assert_eq!(that_serves(&log), None);
             fs::write(&log, format!("{text}{stamp}State: not_serving since x\n")).unwrap();
         }
-        let output = own::output(&format!("Agent started: {other}")).message;
+        let output = agent_lines::output(&format!("Agent started: {other}")).message;
         fs::write(&log, format!("{stamp}{output}\n")).unwrap();
         assert_eq!(that_serves(&log), None, "a command's output");
         fs::write(&log, format!("{stamp}Agent started: {other}\n")).unwrap();

@@ -12,8 +12,8 @@ use std::time::Duration;
 use beadlock_core::log_line::Event;
 
 use super::{
-    AgentLine, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, complain, named, own,
-    terminal,
+    AgentLine, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, agent_lines, complain,
+    named, terminal,
 };
 
 /// How many files are kept open at once.
@@ -160,8 +160,8 @@ impl Router {
         let served = Arc::clone(&self.served);
         // The line of the start names the agent, too.
         let head = |is_new: bool| -> String {
-            let header = (is_new || !has_started).then(own::header);
-            let listening = served.listening_at().map(own::listening);
+            let header = (is_new || !has_started).then(agent_lines::header);
+            let listening = served.listening_at().map(agent_lines::listening);
             header.into_iter().chain(listening).map(text_of).collect()
         };
         let mut is_in_a_log = false;

@@ -29,7 +29,7 @@ impl Scene {
 
 impl LogSender {
     fn output(&self, database: usize, text: &str) {
-        self.put(Some(database), vec![own::output(text)]);
+        self.put(Some(database), vec![agent_lines::output(text)]);
     }
 }
 
@@ -119,7 +119,7 @@ fn databases_and_settings_change_while_lines_are_in_flight() {
         }
         // What was said before, goes where it was said to.
         scene.log.desk.configure(shared).unwrap();
-        scene.log.desk.put(None, vec![own::stopped()]);
+        scene.log.desk.put(None, vec![agent_lines::stopped()]);
     });
     scene.log.close();
     let expected: Vec<_> = (0..EACH).map(|number| number.to_string()).collect();
@@ -136,15 +136,18 @@ fn databases_and_settings_change_while_lines_are_in_flight() {
 fn a_line_for_everyone_is_for_those_of_that_moment() {
     let scene = Scene::new(LogSettings::default());
     let dirs = [scene.serve(0), scene.serve(1)];
-    scene.log.desk.put(None, vec![own::started()]);
+    scene.log.desk.put(None, vec![agent_lines::started()]);
     scene.log.desk.unserve(1);
-    scene.log.desk.put(None, vec![own::stopped()]);
+    scene.log.desk.put(None, vec![agent_lines::stopped()]);
     scene.log.close();
     assert_eq!(
         lines(&dirs[0], 0),
-        [own::started().message, own::stopped().message]
+        [
+            agent_lines::started().message,
+            agent_lines::stopped().message
+        ]
     );
-    assert_eq!(lines(&dirs[1], 0), [own::started().message]);
+    assert_eq!(lines(&dirs[1], 0), [agent_lines::started().message]);
 }
 
 #[test]

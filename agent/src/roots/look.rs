@@ -22,8 +22,8 @@ use beadlock_trust::Owners;
 
 use super::SearchScope;
 use super::walk::{BEADS, RootWalk, WalkEvent};
-use crate::beside::{self, silence};
-use crate::log::{AgentLine, own};
+use crate::hang::{self, silence};
+use crate::log::{AgentLine, agent_lines};
 
 /// A database below a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,8 +72,8 @@ impl ScanProblem {
     /// The line of the log about this problem.
     pub(crate) fn line(&self) -> AgentLine {
         match self {
-            Self::Unread(dir, why) => own::cannot_look(dir, why),
-            Self::NotServed(dir, why) => own::not_serving(dir, why),
+            Self::Unread(dir, why) => agent_lines::cannot_look(dir, why),
+            Self::NotServed(dir, why) => agent_lines::not_serving(dir, why),
         }
     }
 }
@@ -172,7 +172,7 @@ fn each_once(
     let is_silent = |dir: &Path| {
         mounts
             .on_the_way(dir)
-            .is_some_and(|mount| !beside::answers(&mount.point))
+            .is_some_and(|mount| !remote_writer::answers(&mount.point))
     };
     let named = scope
         .named
@@ -258,7 +258,7 @@ impl ScanState<'_> {
     /// Whether a root or a `.beads` lies on a file system that does not answer: what was found there stays.
     fn is_silent(&mut self, path: &Path) -> bool {
         let mount = self.mounts.on_the_way(path);
-        let is_silent = mount.is_some_and(|mount| !beside::answers(&mount.point));
+        let is_silent = mount.is_some_and(|mount| !remote_writer::answers(&mount.point));
         if is_silent {
             self.stays_unread(path, silence(&self.mounts, path));
         }
@@ -334,7 +334,7 @@ impl ScanState<'_> {
         let answer = if self.mounts.are_local() {
             Some(look_up())
         } else {
-            beside::call(at, look_up)
+            remote_writer::call(at, look_up)
         };
         match answer {
             Some(Ok(database)) => {

@@ -14,9 +14,9 @@ use crate::config::RunMode;
 use crate::cycle::{self, CheckResult, RunningUpkeep, Subject};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
-use crate::log::{self, own};
+use crate::http::EndedCycle;
+use crate::log::{self, agent_lines};
 use crate::outcome::{CycleFailure, CycleOutcome};
-use crate::outside::EndedCycle;
 
 impl Scheduler {
     /// Checks the databases that are due, and gives free jobs to those whose turn it is.
@@ -171,7 +171,7 @@ impl Scheduler {
 
     /// A cycle ended in a panic, whose message is on standard error already.
     fn faulted(&mut self, number: usize) {
-        log::line(number, own::fault());
+        log::line(number, agent_lines::fault());
         if let Some(entry) = self.databases.get(&number) {
             let db = &entry.subject.database.dir;
             error!(parent: &entry.span, ?db, "a fault in beadlock-agent itself; please report it");

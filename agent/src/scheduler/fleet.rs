@@ -5,15 +5,15 @@ use tokio::time::Instant;
 use super::Scheduler;
 use crate::config::RunMode;
 use crate::fleet::FleetUpdate;
-use crate::log::{self, own};
+use crate::log::{self, agent_lines};
 use crate::watch::Marks;
 
 impl Scheduler {
     /// Something has happened in the fleet.
     pub(super) fn of_fleet(&mut self, update: FleetUpdate) {
         match update {
-            FleetUpdate::Joined(url) => log::line_to_all(own::joined_fleet(&url)),
-            FleetUpdate::Lost(why) => log::line_to_all(own::lost_fleet(&why)),
+            FleetUpdate::Joined(url) => log::line_to_all(agent_lines::joined_fleet(&url)),
+            FleetUpdate::Lost(why) => log::line_to_all(agent_lines::lost_fleet(&why)),
             FleetUpdate::Due(_) if self.is_ending || self.settings.mode == RunMode::Once => {}
             FleetUpdate::Due(numbers) => {
                 let (now, marks) = (

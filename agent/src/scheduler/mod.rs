@@ -29,9 +29,9 @@ use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use beadlock_base::beside::Helpers;
-use beadlock_core::dialect::beads::StartedAt;
+use beadlock_base::helper::Helpers;
 use beadlock_core::facts;
+use beadlock_core::record::beads::StartedAt;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{Id, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -50,10 +50,10 @@ use crate::config::{AgentSettings, ArrivedDatabase, CommandLine, RunMode};
 use crate::cycle::{CheckResult, CycleServices, CycleSettings, RunningUpkeep, Subject};
 use crate::database::{Due, LoggedState};
 use crate::fleet::FleetUpdates;
-use crate::log::{self, own};
+use crate::http::{EndedCycle, Metrics, Questions};
+use crate::log::{self, agent_lines};
 use crate::notify::{self, ServiceWatchdog};
 use crate::outcome::CycleOutcome;
-use crate::outside::{EndedCycle, Metrics, Questions};
 use crate::roots::RootSearch;
 use crate::state::StateHistory;
 use crate::watch::{DatabaseWatch, Marks, WatchProblem, WatchUpdate};
@@ -210,10 +210,10 @@ impl Scheduler {
         // Without a log it goes to stderr, for a person that starts a service; one look is not a service.
         let has_log = scheduler.settings.log.shared.is_some() || scheduler.served() > 0;
         if has_log || scheduler.settings.mode != RunMode::Once {
-            log::line_to_all(own::started());
+            log::line_to_all(agent_lines::started());
         }
         if let Some(wrong) = &scheduler.no_watcher {
-            log::announce(own::cannot_watch(&wrong.why));
+            log::announce(agent_lines::cannot_watch(&wrong.why));
         }
         scheduler.say_others(&new);
         scheduler.say_awaited();
@@ -372,7 +372,7 @@ impl Scheduler {
         self.ready.clear();
         self.turns.clear();
         self.timers.clear();
-        log::line_to_all(own::ending(signal, self.working.len()));
+        log::line_to_all(agent_lines::ending(signal, self.working.len()));
         info!(signal, running = self.working.len(), "told to end");
         if self.settings.mode != RunMode::Once {
             notify::stopping(self.working.len());
@@ -387,7 +387,7 @@ impl Scheduler {
         }
         let is_empty = self.next_number == 0;
         if is_empty {
-            log::announce(own::nothing_served(&self.settings.agent.root));
+            log::announce(agent_lines::nothing_served(&self.settings.agent.root));
         }
         if !self.settings.awaited.is_empty() {
             return 1; // Of all states the worst: not served.
@@ -436,7 +436,7 @@ async fn next_due(timers: &mut DelayQueue<usize>) -> Option<Vec<usize>> {
 }
 
 fn say(said: &mut HashSet<WatchProblem>, wrong: WatchProblem) {
-    let line = own::cannot_watch(&wrong.why);
+    let line = agent_lines::cannot_watch(&wrong.why);
     let database = wrong.database;
     if said.insert(wrong) {
         match database {

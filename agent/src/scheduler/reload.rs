@@ -13,7 +13,7 @@ use super::serving::{Changes, not_served_any_more};
 use crate::config::{AgentSettings, CommandLine, ConfigFailure};
 use crate::cycle::CycleSettings;
 use crate::diagnostics;
-use crate::log::{self, own};
+use crate::log::{self, agent_lines};
 use crate::notify;
 
 /// Reads the settings again, in a thread of its own, once for all who ask while it does.
@@ -107,7 +107,7 @@ impl Scheduler {
     /// The settings were read again: what did not change runs on.
     pub(super) fn reloaded(&mut self, read: Result<Read, ConfigFailure>) {
         match read {
-            Err(failure) => log::announce(own::not_reloaded(&failure.message)),
+            Err(failure) => log::announce(agent_lines::not_reloaded(&failure.message)),
             Ok(Read {
                 settings,
                 common,
@@ -128,7 +128,7 @@ impl Scheduler {
                 let Changes { new, gone, changed } = self.serve();
                 let counts = [self.served(), new.len(), gone.len(), changed];
                 self.say_others(&new);
-                log::line_to_all(own::reloaded(counts, &kept));
+                log::line_to_all(agent_lines::reloaded(counts, &kept));
                 for (number, _) in gone {
                     let why = "this agent does not serve it any more";
                     log::line(number, not_served_any_more(why));

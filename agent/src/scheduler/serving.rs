@@ -18,7 +18,7 @@ use super::{CycleState, Scheduler, ServedDatabase};
 use crate::config::{ArrivedDatabase, Policy, RunMode};
 use crate::cycle::{self, Subject};
 use crate::database::{Due, LoggedState};
-use crate::log::{self, own};
+use crate::log::{self, agent_lines};
 use crate::notify;
 use crate::outcome::{CycleFailure, CycleOutcome};
 use crate::roots::SearchUpdate;
@@ -106,17 +106,17 @@ impl Scheduler {
         };
         gone[..said]
             .iter()
-            .for_each(|(_, dir)| log::line_to_all(own::gone(dir)));
+            .for_each(|(_, dir)| log::line_to_all(agent_lines::gone(dir)));
         if said < gone.len() {
-            log::line_to_all(own::others_gone(gone.len() - said));
+            log::line_to_all(agent_lines::others_gone(gone.len() - said));
         }
         for number in new.iter().filter(|_| !is_shared) {
             // A log of all has it from the start, and twice it would be another agent's.
             if is_first_look {
-                log::line(*number, own::started());
+                log::line(*number, agent_lines::started());
             }
             if let Some(wrong) = &self.no_watcher {
-                log::line(*number, own::cannot_watch(&wrong.why));
+                log::line(*number, agent_lines::cannot_watch(&wrong.why));
             }
         }
         self.say_others(&new);
@@ -143,7 +143,7 @@ impl Scheduler {
     fn say_found(&self, new: &[usize]) {
         for number in new {
             if let Some(entry) = self.databases.get(number) {
-                log::line(*number, own::found(&entry.subject.database.dir));
+                log::line(*number, agent_lines::found(&entry.subject.database.dir));
             }
         }
     }
@@ -200,7 +200,7 @@ impl Scheduler {
     /// Says which databases are awaited. With `--once` the agent does not wait for them.
     pub(super) fn say_awaited(&mut self) {
         for awaited in &self.settings.awaited {
-            log::announce(own::not_serving(&awaited.dir, &awaited.why));
+            log::announce(agent_lines::not_serving(&awaited.dir, &awaited.why));
         }
     }
 
@@ -210,7 +210,7 @@ impl Scheduler {
             Ok(named) => named,
             Err(why) => {
                 let why = format!("{why}; send SIGHUP to the agent to look again");
-                log::announce(own::not_serving(&dir, &why));
+                log::announce(agent_lines::not_serving(&dir, &why));
                 let awaited = self
                     .settings
                     .awaited
@@ -245,7 +245,7 @@ impl Scheduler {
         entry.state = CycleState::Waiting(None);
         let old = Arc::clone(&entry.subject.database);
         let is_other = database.dir != old.dir;
-        let line = own::redirected(&old, &database.dir);
+        let line = agent_lines::redirected(&old, &database.dir);
         let is_named = self
             .settings
             .named
@@ -438,7 +438,7 @@ impl Scheduler {
 pub(super) fn not_served_any_more(why: &str) -> log::AgentLine {
     let now = facts::now();
     let words = format_args!(" since {}: {why}", log_time(now));
-    own::state(Event::StateNotServing, now, words)
+    agent_lines::state(Event::StateNotServing, now, words)
 }
 
 /// The place of one of `count` in an interval, or in its first minute.

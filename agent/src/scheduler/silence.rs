@@ -6,8 +6,8 @@ use beadlock_base::mounts::Mounts;
 use tokio::time::Instant;
 
 use super::Scheduler;
-use crate::beside::silence;
-use crate::log::{self, own};
+use crate::hang::silence;
+use crate::log::{self, agent_lines};
 
 /// A check takes microseconds, and the grace of a stale lock at most a tenth of a second.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
@@ -57,7 +57,7 @@ impl Scheduler {
                 .any(|other| other.silent.as_ref() == Some(&why))
             {
                 let words = format_args!("{why}; its cycles go on as soon as that answers");
-                log::announce(own::not_serving(at, words));
+                log::announce(agent_lines::not_serving(at, words));
             }
             self.silenced(number, &why);
             if let Some(entry) = self.databases.get_mut(&number) {

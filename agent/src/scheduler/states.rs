@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 use super::{Scheduler, ServedDatabase};
 use crate::config::RunMode;
-use crate::log::{self, own};
+use crate::http::EndedCycle;
+use crate::log::{self, agent_lines};
 use crate::notify;
 use crate::outcome::CycleOutcome;
-use crate::outside::EndedCycle;
 use crate::state::{DatabaseState, StateWord};
 
 /// How often the scheduler looks for states that the log has to be told again.
@@ -208,7 +208,7 @@ impl ServedDatabase {
     }
 
     fn state_line(&self) -> log::AgentLine {
-        own::state(
+        agent_lines::state(
             self.history.word().event(),
             self.history.since_wall,
             self.history.words(),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{CycleState, Scheduler, ServedDatabase};
-use crate::outside::{DatabaseSnapshot, NOT_SERVING, Question, StatusSnapshot};
+use crate::http::{DatabaseSnapshot, NOT_SERVING, Question, StatusSnapshot};
 use crate::state::{DatabaseState, StateWord};
 
 impl Scheduler {

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_core::dialect::beads::StartedAt;
 use beadlock_core::facts;
+use beadlock_core::record::beads::StartedAt;
 use tokio::time::Instant;
 
-use crate::outside::DatabaseSnapshot;
+use crate::http::DatabaseSnapshot;
 use crate::roots::RootSearch;
 use crate::state::DatabaseState;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_core::dialect::beads::StartedAt;
+use beadlock_core::record::beads::StartedAt;
 use tokio::time::Instant;
 
 use super::{DatabaseState, StateWord, log_time};

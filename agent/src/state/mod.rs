@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use beadlock_base::shell::{Part, to_type};
-use beadlock_core::dialect::beads::StartedAt;
 use beadlock_core::log_line::Event;
+use beadlock_core::record::beads::StartedAt;
 use beadlock_core::{Decision, Verdict};
 use beadlock_git::{Hindrance, HindranceKind, SyncReport, Unpushed};
 

@@ -145,7 +145,7 @@ fn a_synced_database_names_what_is_not_synced() {
 
 #[test]
 fn a_skip_names_what_is_skipped_and_what_to_type() {
-    use beadlock_core::dialect::beads;
+    use beadlock_core::record::beads;
     let root = tempfile::tempdir().unwrap();
     let record = beads::Record::new("nightly", "other-host").unwrap();
     std::fs::write(

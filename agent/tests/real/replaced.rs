@@ -86,7 +86,7 @@ fn a_link_that_leads_elsewhere_ends_the_cycle() {
     };
     link("one");
     // The runner alone: the agent resolves the paths of its databases.
-    let mut runner = scene.agent(&[beadlock_base::beside::RUNNER, "1", "60000", "-"]);
+    let mut runner = scene.agent(&[beadlock_base::helper::RUNNER, "1", "60000", "-"]);
     let gate = fs::File::open(scene.file("link/.beads")).unwrap();
     // It works where it was started: in the directory above the database.
     runner.current_dir(scene.file("one"));

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
 use crate::agent::{OfAgent, fresh_scene};
-use beadlock_base::beside::RUNNER as ARGUMENT;
+use beadlock_base::helper::RUNNER as ARGUMENT;
 use beadlock_base::sys::{Flock, flock};
 use beadlock_testkit::{PATIENCE, Running, children, lives, until};
 use nix::sys::signal::{Signal, kill};

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use beadlock_base::opened::{OpenDirectory, up};
+use beadlock_base::open_directory::{OpenDirectory, up};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::sys::stat::{FileStat, fstat, fstatat};

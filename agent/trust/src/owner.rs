@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use beadlock_base::error::Error;
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_base::shell::{Part, to_type};
-use beadlock_base::{error::system_words, filesystem::FileKind, opened::OpenDirectory};
+use beadlock_base::{error::system_words, filesystem::FileKind, open_directory::OpenDirectory};
 use beadlock_core::database::Database;
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, geteuid};

@@ -14,7 +14,7 @@ use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, fstat, major, minor};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 
-use beadlock_base::{filesystem::FileKind, opened::up};
+use beadlock_base::{filesystem::FileKind, open_directory::up};
 
 use crate::{Doubt, Sticky, Trusted};
 

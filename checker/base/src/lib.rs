@@ -14,18 +14,18 @@
 pub mod words;
 
 pub mod address;
-pub mod beside;
 pub mod children;
-pub mod closed;
 pub mod deadline;
 pub mod duration;
 pub mod error;
 pub mod escape;
 pub mod filesystem;
 pub mod git;
+pub mod helper;
 pub mod mounts;
 pub mod namespace;
-pub mod opened;
+pub mod open_directory;
+pub mod permission;
 pub mod poll;
 pub mod process;
 pub mod regular;

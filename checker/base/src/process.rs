@@ -9,7 +9,7 @@ use std::{ffi::OsStr, fs};
 use nix::{errno::Errno, sys::signal::kill, sys::signal::killpg, unistd::Pid};
 use serde::{Deserialize, Serialize};
 
-use crate::beside;
+use crate::helper;
 
 /// Whether a process lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,14 +103,14 @@ impl Stat {
 
 /// A process, told from a later one that has the same PID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownProcess {
+pub struct ProcessRef {
     /// PID of the process.
     pub pid: i32,
     /// When it started, in clock ticks after boot; `None` where `/proc` does not say.
     pub start_ticks: Option<u64>,
 }
 
-impl KnownProcess {
+impl ProcessRef {
     /// The process that has this PID now.
     pub fn of(pid: i32) -> Self {
         Self {
@@ -181,7 +181,7 @@ pub fn command_line(pid: i32) -> Option<String> {
     let line = String::from_utf8_lossy(&words);
     let line = line.trim_end_matches('\0');
     match line.split_once('\0') {
-        Some((title, rest)) if rest.split('\0').next() == Some(beside::HELPER) => {
+        Some((title, rest)) if rest.split('\0').next() == Some(helper::HELPER) => {
             Some(title.to_owned())
         }
         _ if line.is_empty() => name(pid),

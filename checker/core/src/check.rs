@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     database::FLEET_MARK, decision::Decision, decision::NotChanged, decision::NotChecked,
-    decision::Proceed, decision::Skip, dialect::Record,
+    decision::Proceed, decision::Skip, record::Record,
 };
 use crate::{
     gate::Gate,
@@ -23,7 +23,7 @@ use crate::{
     read, read::Sight, take::Settled, take::Site, take::not_removed, unread::Unread,
     verdict::Reason,
 };
-use beadlock_base::{error::Error, opened::OpenDirectory};
+use beadlock_base::{error::Error, open_directory::OpenDirectory};
 
 /// For how long a check that must change a lock file waits for the gate.
 const GATE_PATIENCE: Duration = Duration::from_millis(50);

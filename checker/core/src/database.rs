@@ -17,9 +17,9 @@ use beadlock_base::{
     escape::{escaped_path, is_harmless},
 };
 
-mod likeness;
+mod suggest;
 
-pub use likeness::{Directories, Suggest};
+pub use suggest::{Directories, Suggest};
 
 const BEADS: &str = ".beads";
 

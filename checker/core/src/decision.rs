@@ -7,7 +7,7 @@ mod words;
 use std::time::Duration;
 
 use crate::{
-    dialect::Record,
+    record::Record,
     verdict::{Reason, Verdict},
 };
 use beadlock_base::escape::escaped;

@@ -2,7 +2,7 @@
 
 use std::{fmt, fs, io, path::Path, path::PathBuf};
 
-use beadlock_base::{closed, error::system_words};
+use beadlock_base::{error::system_words, permission};
 
 enum LeadsTo {
     /// A directory, by its path without links.
@@ -78,7 +78,7 @@ fn lead(absolute: &Path, shown: &str) -> Result<LeadsTo, NoDatabase> {
 
 /// The error for a path at which nobody can tell what lies there.
 pub(crate) fn unreachable(path: &Path, shown: &str, error: &io::Error) -> NoDatabase {
-    let why = closed::directory_above(path)
+    let why = permission::directory_above(path)
         .unwrap_or_else(|| "check the permissions of the directories above it".to_owned());
     NoDatabase::io(format!(
         "cannot reach {shown}: {}; {why}",

@@ -7,8 +7,8 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-pub use crate::dialect::facts::{Depth, Facts, Ids, Liveness, Proof};
-use crate::dialect::{
+pub use crate::record::facts::{Depth, Facts, Ids, Liveness, Proof};
+use crate::record::{
     BeadlockKey, Clocks, Moment, ProcessRecord, Record, Rejected, StartedAt, WantedFacts,
     holder_name_is_fit,
 };
@@ -103,7 +103,7 @@ fn fit(name: &OsStr) -> Option<Arc<str>> {
     name.to_str().filter(|name| !name.is_empty()).map(Arc::from)
 }
 
-/// Time of the wall clock. The clock may jump, so only ages for people and the dialects that are judged by time use it.
+/// Time of the wall clock. The clock may jump, so only ages for people and the protocols that are judged by time use it.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where the clock is read"

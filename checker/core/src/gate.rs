@@ -17,8 +17,8 @@ use std::{path::Path, path::PathBuf, thread::sleep, time::Duration, time::Instan
 use nix::{fcntl::OFlag, fcntl::open, sys::stat::Mode};
 
 use crate::{
+    gate_holders::{GateHolder, GateHolders},
     gate_loss::{self, GateLoss},
-    gates::{GateHolder, Gates},
 };
 use beadlock_base::error::{Error, Result};
 use beadlock_base::sys::{self, Flock, flock, process_id};
@@ -132,14 +132,14 @@ impl Gate {
         let _ = flock(fd, Flock::Unlock);
     }
 
-    /// Processes that hold the gate of `dir` now, as far as `/proc` shows (Linux): [`Gates::holders`].
+    /// Processes that hold the gate of `dir` now, as far as `/proc` shows (Linux): [`GateHolders::holders`].
     pub fn holders(dir: &Path) -> Vec<GateHolder> {
-        Gates::now().holders(dir)
+        GateHolders::now().holders(dir)
     }
 
     /// Processes that wait for the gate of `dir` now, blocked in flock(2), as far as `/proc` shows (Linux).
     pub fn waiters(dir: &Path) -> Vec<GateHolder> {
-        Gates::now().waiters(dir)
+        GateHolders::now().waiters(dir)
     }
 }
 

@@ -9,26 +9,26 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use beadlock_base::deadline::WorkDeadline;
-use beadlock_base::{beside, process::KnownProcess};
+use beadlock_base::{helper, process::ProcessRef};
 
 /// The kind of both helpers on their command lines.
 pub const KIND: &str = "Watchdog";
 
 /// A command, as a process is told of it that has not started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownCommand {
+pub struct CommandRef {
     /// The process of the command.
     #[serde(flatten)]
-    pub process: KnownProcess,
+    pub process: ProcessRef,
     /// Whether the command leads a process group of its own.
     pub leads: bool,
 }
 
-impl KnownCommand {
+impl CommandRef {
     /// The command whose process is `pid`, a child that has not been reaped.
     pub fn of(pid: i32, leads: bool) -> Self {
         Self {
-            process: KnownProcess::of(pid),
+            process: ProcessRef::of(pid),
             leads,
         }
     }
@@ -40,7 +40,7 @@ pub struct WatchdogRequest<A> {
     /// PID of the process that has started the helper.
     pub parent: i32,
     /// The command that the helper watches over.
-    pub command: KnownCommand,
+    pub command: CommandRef,
     /// The task, once the parent has ended first: [`EndTree`] of a watchdog, [`OpenGate`] of a gate keeper.
     pub at_end: A,
     /// The descriptors that stay open: the files whose flock ends with the work, beyond the first one.
@@ -51,7 +51,7 @@ pub struct WatchdogRequest<A> {
 impl<A: DeserializeOwned> WatchdogRequest<A> {
     /// The request of the process `pid`. `None`: it is not a helper with this task.
     pub fn of_process(pid: i32) -> Option<Self> {
-        beside::request_of(pid, KIND)
+        helper::request_of(pid, KIND)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The engine of beadlock, for its own crates, which pin it with `=`. Its face with a promise is `beadlock-checker`.
 //!
-//! From bottom to top: a record is read ([`read`], [`dialect`]) and judged with the [`facts`] about its process
+//! From bottom to top: a record is read ([`read`], [`record`]) and judged with the [`facts`] about its process
 //! ([`verdict`]); a [`place`](target) is where it lies; the [`gate`] keeps cycles and claims apart; [`take`] makes and
 //! removes lock files; [`fn@check`] decides for a daemon.
 
@@ -16,24 +16,24 @@ pub mod audit;
 pub mod check;
 pub mod database;
 pub mod decision;
-pub mod dialect;
 pub mod directory;
 pub mod dolt;
 pub mod facts;
 pub mod gate;
+pub mod gate_holders;
 pub mod gate_loss;
-pub mod gates;
 pub mod helper_request;
+pub mod lock_file_stat;
 pub mod log_line;
 pub mod look;
 pub mod obstacle;
-pub mod on_disk;
 pub mod options;
-pub mod outputs;
 pub mod place;
 pub mod read;
+pub mod record;
 pub mod redirect;
-pub mod refresh;
+pub mod renewal_watch;
+pub mod reserved;
 pub mod take;
 pub mod target;
 pub mod unread;
@@ -43,8 +43,8 @@ pub mod zombie;
 
 pub use check::{Cycle, Entered, check, should_skip_database};
 pub use decision::{Decision, NotChecked, Proceed, Removed, Skip, Watched};
-pub use dialect::{Record, StartedAt};
 pub use gate_loss::GateLoss;
 pub use options::Options;
 pub use place::Place;
+pub use record::{Record, StartedAt};
 pub use verdict::{Reason, Verdict};

@@ -4,17 +4,17 @@ use std::{collections::HashSet, os::fd::AsFd, time::Duration, time::Instant};
 
 use crate::{
     decision::{NotChecked, Skip},
-    dialect::{ContentKind, Record},
     facts::{Depth, Facts, sha256},
     obstacle::Obstacle,
+    record::{ContentKind, Record},
 };
 use crate::{
-    on_disk::OnDisk, options::Options, place::Names, place::Place, read, read::LockFile,
-    read::Sight,
+    lock_file_stat::LockFileStat, options::Options, place::Names, place::Place, read,
+    read::LockFile, read::Sight,
 };
 use crate::{
-    refresh::RefreshMark, refresh::RefreshWatch, unread::NoRecord, unread::Unread, verdict::Reason,
-    verdict::Verdict,
+    renewal_watch::RenewalMark, renewal_watch::RenewalWatch, unread::NoRecord, unread::Unread,
+    verdict::Reason, verdict::Verdict,
 };
 use beadlock_base::namespace;
 
@@ -36,7 +36,7 @@ pub struct Look {
     /// A lock is set aside beside it: a removal is going on, or one crashed and the next check will see to it.
     pub side_file: bool,
     /// Entry at the lock's path; `None` when there is nothing.
-    pub on_disk: Option<OnDisk>,
+    pub on_disk: Option<LockFileStat>,
 }
 
 impl Look {
@@ -52,11 +52,11 @@ impl Look {
     }
 }
 
-impl RefreshWatch {
+impl RenewalWatch {
     /// Takes note of a look. Another lock, a refresh, no lock of this kind, or a long pause begins anew.
     pub fn see(&mut self, look: &Look) {
         let mark = look.record.as_ref().zip(look.on_disk);
-        let mark = mark.and_then(|(record, file)| RefreshMark::of(record, file));
+        let mark = mark.and_then(|(record, file)| RenewalMark::of(record, file));
         self.see_at(mark, Instant::now());
     }
 }
@@ -128,9 +128,12 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
     let side_file = read::exists_at(nix::fcntl::AT_FDCWD, &place.aside()).unwrap_or(false);
     let (judged, on_disk) = match lock {
         Sight::Absent => (None, None),
-        Sight::Unreadable(unread) => (Some(Judged::unreadable(unread)), OnDisk::at(&place.path())),
+        Sight::Unreadable(unread) => (
+            Some(Judged::unreadable(unread)),
+            LockFileStat::at(&place.path()),
+        ),
         Sight::File(file) => {
-            let on_disk = OnDisk::of_open(&file);
+            let on_disk = LockFileStat::of_open(&file);
             // The directory for statfs; a file of the same file system serves as well.
             (
                 Some(Judged::of(
@@ -182,7 +185,7 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
 pub(crate) struct Dead {
     pub record: Box<Record>,
     pub reason: Reason,
-    /// Why the lock is stale, in the words of its dialect; empty where it has none.
+    /// Why the lock is stale, in the words of its protocol; empty where it has none.
     pub why: String,
 }
 
@@ -245,7 +248,7 @@ impl Judged {
                 let reason = rejected.reason();
                 let no_record = Some(NoRecord::from(rejected));
                 if let (Reason::Malformed, Some(of_malformed)) =
-                    (reason, names.dialect().properties().of_malformed)
+                    (reason, names.record_kind().properties().of_malformed)
                 {
                     let (verdict, record) = (Verdict::Stale(reason), Some(of_malformed()));
                     return Self {
@@ -271,12 +274,12 @@ impl Judged {
         }
     }
 
-    /// True when the lock is stale, and its dialect or `force_lock` lets it be removed.
+    /// True when the lock is stale, and its protocol or `force_lock` lets it be removed.
     pub(crate) fn may_go(&self, options: &Options) -> bool {
         let goes_by_itself = self
             .record
             .as_ref()
-            .is_some_and(|record| record.dialect().properties().stale_goes_by_itself);
+            .is_some_and(|record| record.record_kind().properties().stale_goes_by_itself);
         matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
     }
 
@@ -310,7 +313,7 @@ impl Judged {
                 let record = Box::new(record);
                 match facts {
                     Some(facts)
-                        if !record.dialect().properties().stale_goes_by_itself
+                        if !record.record_kind().properties().stale_goes_by_itself
                             && !options.force_lock =>
                     {
                         let age = record.lock().silence(facts.now);
@@ -358,8 +361,8 @@ fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> D
         return Duration::ZERO;
     }
     let mark = file
-        .and_then(OnDisk::of_open)
-        .and_then(|file| RefreshMark::of(record, file));
+        .and_then(LockFileStat::of_open)
+        .and_then(|file| RenewalMark::of(record, file));
     mark.map_or(Duration::ZERO, |mark| options.refreshes.unrefreshed(mark))
 }
 

@@ -1,6 +1,6 @@
 //! Options of a check, for what goes beyond the protocol.
 
-use crate::{dialect::AgeLimits, dialect::OperatorRules, facts::Depth, refresh::RefreshWatch};
+use crate::{facts::Depth, record::AgeLimits, record::OperatorRules, renewal_watch::RenewalWatch};
 
 /// Options of a check. The default is the protocol alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -9,7 +9,7 @@ pub struct Options {
     pub reap_proven_dead: bool,
     /// Remove nothing; say what would be removed.
     pub dry_run: bool,
-    /// Let a claim take a stale lock of a dialect whose stale locks stay until somebody says otherwise.
+    /// Let a claim take a stale lock of a protocol whose stale locks stay until somebody says otherwise.
     pub force_lock: bool,
     /// Let a stale lock stand that is judged by its age.
     pub keep_stale: bool,
@@ -18,7 +18,7 @@ pub struct Options {
     pub limits: AgeLimits,
     /// Refreshes that earlier looks have seen, for a lock that is judged by its age.
     #[doc(hidden)]
-    pub refreshes: RefreshWatch,
+    pub refreshes: RenewalWatch,
     /// The caller has a right in the fleet that the database has joined, or was told to do without it.
     #[doc(hidden)]
     pub has_fleet_right: bool,

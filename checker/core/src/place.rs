@@ -3,8 +3,8 @@
 
 use std::{ffi::OsStr, path::Path, path::PathBuf};
 
-pub use crate::dialect::Names;
-use crate::{dialect::Dialect, dialect::LockName, read::join};
+pub use crate::record::Names;
+use crate::{read::join, record::LockName, record::RecordKind};
 
 /// A place for one lock file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Place {
     pub fn named(dir: impl Into<PathBuf>, name: &OsStr) -> Option<Self> {
         Some(Self {
             dir: dir.into(),
-            names: Names::of(Dialect::Beads, name)?,
+            names: Names::of(RecordKind::Beads, name)?,
         })
     }
 
@@ -73,8 +73,8 @@ impl Place {
 
     /// The rules that the lock goes by.
     #[doc(hidden)]
-    pub fn dialect(&self) -> Dialect {
-        self.names.dialect()
+    pub fn record_kind(&self) -> RecordKind {
+        self.names.record_kind()
     }
 
     /// File names of the lock and of its side file.
@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(place.path(), Path::new("/locks/app-prod.lock"));
         assert_eq!(place.aside(), Path::new("/locks/app-prod.lock.aside"));
         assert_eq!(
-            (place.dialect(), Place::beads("/d").dialect()),
-            (Dialect::Tower, Dialect::Beads)
+            (place.record_kind(), Place::beads("/d").record_kind()),
+            (RecordKind::Tower, RecordKind::Beads)
         );
         let says = |bytes| place.names().parse(bytes).unwrap_err().to_string();
         let other = br#"{"lock_version":"v1","lock_name":"app"}"#;

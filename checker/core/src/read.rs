@@ -12,7 +12,7 @@ use nix::{
     sys::stat::fstat,
 };
 
-use crate::{dialect::StartedAt, unread::Unread};
+use crate::{record::StartedAt, unread::Unread};
 use beadlock_base::{filesystem::FileKind, regular::CAREFULLY};
 
 /// Largest size of a lock file, in bytes.

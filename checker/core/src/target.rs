@@ -5,8 +5,8 @@ use std::{ffi::OsStr, ffi::OsString, os::unix::ffi::OsStrExt, path::Path, path::
 
 use crate::place::Place;
 use crate::{
-    dialect::{Dialect, Names},
     directory::{self, NoDatabase},
+    record::{Names, RecordKind},
 };
 use beadlock_base::escape::escaped;
 use beadlock_base::{
@@ -170,13 +170,13 @@ impl Place {
     /// name can only be a directory's (`run/`), ends like the side file or the unfinished file of another lock, or is
     /// longer than [`Names::LIMIT`]. A directory that lies where the lock would is unreadable, as in a database.
     pub fn of_lock(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
-        Self::at_path((Scheme::Lock, Dialect::Beads), path, cwd)
+        Self::at_path((Scheme::Lock, RecordKind::Beads), path, cwd)
     }
 
-    /// [`Place::of_lock`] by the rules of `dialect`.
+    /// [`Place::of_lock`] by the rules of `record_kind`.
     #[doc(hidden)]
     pub fn at_path(
-        (scheme, dialect): (Scheme, Dialect),
+        (scheme, record_kind): (Scheme, RecordKind),
         path: &Path,
         cwd: &Path,
     ) -> Result<Self, NoDatabase> {
@@ -207,7 +207,7 @@ impl Place {
         }
         let parent = cwd.join(path.parent().unwrap_or(Path::new("")));
         let dir = directory::of_lock(&parent, &escaped_path(path), &shown)?;
-        Names::of(dialect, name)
+        Names::of(record_kind, name)
             .map(|names| Self::new(dir, names))
             .ok_or_else(no_name)
     }

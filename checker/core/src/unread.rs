@@ -5,7 +5,7 @@ use std::io;
 
 use nix::errno::Errno;
 
-use crate::{dialect::Rejected, obstacle::Obstacle};
+use crate::{obstacle::Obstacle, record::Rejected};
 use beadlock_base::filesystem::FileKind;
 
 /// Why a lock file could not be read. `Display` has the words.

@@ -1,5 +1,5 @@
 //! [`Verdict`], the result of a judgement, and [`Reason`] (docs/design.md#the-beads-rule). A verdict depends on the
-//! bytes of a lock file and the facts alone. Each protocol has its own `judge` (`dialect/*/judge.rs`).
+//! bytes of a lock file and the facts alone. Each protocol has its own `judge` (`record_kind/*/judge.rs`).
 
 /// Result of a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

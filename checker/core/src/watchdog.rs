@@ -3,20 +3,20 @@
 
 use std::{fs, io};
 
-use crate::dialect::ProcessRecord;
+use crate::record::ProcessRecord;
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::helper_request::{KIND, KnownCommand};
+use crate::helper_request::{CommandRef, KIND};
 use beadlock_base::{
-    beside, namespace,
-    process::{self, KnownProcess},
+    helper, namespace,
+    process::{self, ProcessRef},
 };
 
 /// The part of a watchdog's request that says whose work it ends. Of the rest nothing is asked: a watchdog of another
 /// version of beadlock may have other fields there, and it is one all the same.
 #[derive(Deserialize)]
 struct EndsWork {
-    command: KnownCommand,
+    command: CommandRef,
     #[expect(dead_code, reason = "that it is there")]
     at_end: EndTreeOfAny,
 }
@@ -55,16 +55,16 @@ pub(crate) fn that_ends(command: &ProcessRecord) -> io::Result<Option<i32>> {
 /// line waits for the process, which may hang on a file system.
 fn ends(pid: i32, command: &ProcessRecord) -> io::Result<bool> {
     let name = fs::read(format!("/proc/{pid}/comm"))?;
-    if name.trim_ascii_end() != beside::WATCHDOG.to_bytes() {
+    if name.trim_ascii_end() != helper::WATCHDOG.to_bytes() {
         return Ok(false);
     }
-    let Some(request) = beside::argument_of(pid, beside::HELPER)? else {
+    let Some(request) = helper::argument_of(pid, helper::HELPER)? else {
         return Ok(false);
     };
-    let Some(request) = beside::decoded::<EndsWork>(KIND, &request) else {
+    let Some(request) = helper::decoded::<EndsWork>(KIND, &request) else {
         return Ok(false);
     };
-    let KnownProcess {
+    let ProcessRef {
         pid: watched_pid,
         start_ticks,
     } = request.command.process;
@@ -104,7 +104,7 @@ mod tests {
             (r#""parent":1"#, false),
         ] {
             let request = format!(r#"{{"Watchdog":{{{command},{rest}}}}}"#);
-            let decoded = beside::decoded::<EndsWork>(KIND, request.as_bytes());
+            let decoded = helper::decoded::<EndsWork>(KIND, request.as_bytes());
             assert_eq!(decoded.is_some(), is_one, "{request}");
         }
     }

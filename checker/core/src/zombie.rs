@@ -7,8 +7,8 @@ use std::fmt;
 
 use crate::verdict::{Reason, Verdict};
 use crate::{
-    dialect::{AgeLimits, OperatorRules, Record},
     facts::Facts,
+    record::{AgeLimits, OperatorRules, Record},
 };
 use beadlock_base::{escape::escaped, process};
 use beadlock_base::{process::Stat, shell::is_plain_word};
@@ -22,7 +22,7 @@ pub struct Zombie {
 
 impl Zombie {
     /// The holder that `record` names, where that is a zombie of this host and PID namespace without living threads:
-    /// what `--reap-proven-dead` takes for dead as `zombie`. `None` also for records of dialects without that option.
+    /// what `--reap-proven-dead` takes for dead as `zombie`. `None` also for records of protocols without that option.
     pub fn holder_of(record: &Record) -> Option<Self> {
         let process = record.reapable()?;
         let pid = i32::try_from(process.pid).ok()?;
@@ -75,7 +75,7 @@ impl fmt::Display for Zombie {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::ProcessRecord;
+    use crate::record::ProcessRecord;
 
     fn zombie(name: Option<&str>) -> Zombie {
         Zombie {

@@ -13,7 +13,7 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
 
-use super::tree;
+use super::process_tree;
 
 /// Where programs are looked for when there is no PATH, as execvp does.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -213,11 +213,11 @@ pub struct Child(pub i32);
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if tree::end_of(self.0).is_none() {
+        if process_tree::end_of(self.0).is_none() {
             // It has not executed, and may be stopped: it would not notice that its pipe is closed.
             let _ = kill(Pid::from_raw(self.0), Signal::SIGKILL);
         }
-        tree::reap(self.0);
+        process_tree::reap(self.0);
     }
 }
 

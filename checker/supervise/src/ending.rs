@@ -21,8 +21,8 @@ use beadlock_base::process::{self, Stat};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use crate::known_process::HelperKind;
-use crate::tree;
+use crate::process_ref::HelperKind;
+use crate::process_tree;
 
 /// The first pause between two looks.
 const SHORT: Duration = Duration::from_millis(5);
@@ -352,7 +352,7 @@ pub trait Members {
 
     /// Sends the signal to these, which the last look has shown, and where the list is empty to those it has not shown.
     fn signal(&mut self, signal: Signal, to: &[Stat]) {
-        tree::signal(to, signal);
+        process_tree::signal(to, signal);
     }
 
     /// What a deadline demands that is kept beside the grace.

@@ -2,7 +2,7 @@
 //! beside it.
 //!
 //! The engine of beadlock, for its own crates, which pin it with `=`. A [`command`] is forked before its claim and begins
-//! when the claim stands. A [`tree`] finds everything that a command has started. Three helpers are the running program
+//! when the claim stands. A [`process_tree`] finds everything that a command has started. Three helpers are the running program
 //! again: the [`watchdog`] ends the tree of a `hold` that was killed, its gate keeper opens a gate late, and the
 //! [`runner`] stands beside the work of a sync cycle.
 //!
@@ -15,8 +15,8 @@
 
 pub mod command;
 pub mod ending;
-pub mod known_process;
+pub mod process_ref;
+pub mod process_tree;
 pub mod runner;
 pub mod signals;
-pub mod tree;
 pub mod watchdog;

@@ -50,7 +50,7 @@ use nix::{
 };
 use nix::{sys::signal::Signal, sys::stat::fstat, unistd::Pid, unistd::close};
 
-use crate::tree::Tree;
+use crate::process_tree::ProcessTree;
 use beadlock_base::deadline::{DeadlineWatch, Demand, WorkDeadline};
 use beadlock_base::{error::system_words, filesystem::FileKind, sys};
 use beadlock_core::{
@@ -59,9 +59,9 @@ use beadlock_core::{
 };
 use work::{FleetWork, WaitEnd, Work};
 
-use beadlock_base::beside::{HelperProgram, Helpers, this_program};
+use beadlock_base::helper::{HelperProgram, Helpers, this_program};
 /// The hidden first argument.
-pub use beadlock_base::beside::{RUNNER as ARGUMENT, THIS};
+pub use beadlock_base::helper::{RUNNER as ARGUMENT, THIS};
 
 /// The command of a user, for a shell.
 pub fn for_shell(command: impl Into<OsString>) -> Vec<OsString> {
@@ -313,7 +313,7 @@ fn run(order: &Order, deadline: &OsStr) -> io::Result<RunEnd> {
     let mut fleet = None;
     if let Some(mut deadline) = deadline {
         // Also what has left its group is found, and what is left when this process is killed does not work on.
-        let tree = Tree::as_subreaper()?;
+        let tree = ProcessTree::as_subreaper()?;
         sys::killed_with_this_thread(&mut command);
         if deadline.demand() > Demand::Nothing {
             return Ok(RunEnd::FleetLost);
@@ -442,7 +442,7 @@ mod tests {
         };
         let (deadline, fd) = (RunnerDeadline { first, later }, File::open("/").unwrap());
         let word = deadline.word();
-        let helpers = beadlock_base::beside::serve(&[], &[]).unwrap();
+        let helpers = beadlock_base::helper::serve(&[], &[]).unwrap();
         let runner = order.runner(helpers, None, fd.into(), Some(deadline));
         let args: Vec<OsString> = runner.get_args().map(Into::into).collect();
         assert_eq!(args[0], ARGUMENT);

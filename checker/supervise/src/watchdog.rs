@@ -2,7 +2,7 @@
 //! killed.
 //!
 //! - Under a claim that ends with beadlock the watchdog ends the command's whole tree: without a heartbeat there must be
-//!   no work (docs/design.md#holding). It also hears of each heartbeat ([`Pulse`]). Where there is none for too long (its
+//!   no work (docs/design.md#holding). It also hears of each heartbeat ([`RenewalPipe`]). Where there is none for too long (its
 //!   parent was stopped, or hangs, or the machine has slept), it stops the tree until the next heartbeat. Under a claim
 //!   in a fleet it hears of each new deadline, and kills the tree when the last one passes: its parent may have been
 //!   stopped, and others may begin to work soon (docs/design.md#the-fleet).
@@ -26,7 +26,7 @@
 //! lives, it is the one to do so; an orphaned gate keeper does it before it ends.
 //!
 //! The kernel tells the command to end at the same moment (`parent_death` of
-//! [`Spawn`](beadlock_base::sys::Spawn)). The whole [tree](crate::tree) is then ended as [`crate::ending`] says. Each
+//! [`Spawn`](beadlock_base::sys::Spawn)). The whole [tree](crate::process_tree) is then ended as [`crate::ending`] says. Each
 //! process is asked when it is first seen, for nobody else is left to do so.
 //!
 //! # Limits
@@ -35,31 +35,31 @@
 //! with the signal of the kernel, which a set-user-id program does not get.
 
 mod beside_command;
+mod freeze;
 mod gate_keeper;
-mod pulse;
-mod standstill;
+mod renewal_pipe;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use beadlock_base::beside::{self, Helper, Helpers};
 use beadlock_base::deadline::Demand;
+use beadlock_base::helper::{self, Helper, Helpers};
 use beadlock_base::process::Stat;
 use beadlock_core::helper_request::{KIND, WatchdogRequest};
 use serde::{Deserialize, Serialize};
 
 use crate::ending::{Asks, Ending, Members, TreeLook, end_all};
-use crate::tree::Tree;
+use crate::process_tree::ProcessTree;
 use beadlock_base::escape::in_title;
 use beside_command::{BesideCommand, begin};
-use pulse::{Heard, RenewalNews};
-use standstill::Standstill;
+use freeze::Freeze;
+use renewal_pipe::{RenewalNews, RenewalState};
 
-pub use crate::tree::{VARIABLE, variable};
-pub use beadlock_core::helper_request::{EndTree, KnownCommand};
+pub use crate::process_tree::{VARIABLE, variable};
+pub use beadlock_core::helper_request::{CommandRef, EndTree};
 pub use gate_keeper::{GateKeeper, GateKeeperHelper};
-pub use pulse::{HearHeartbeats, Pulse};
+pub use renewal_pipe::{OnRenewal, RenewalPipe};
 
 /// How often it is looked whether a stopped process still stands still.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -74,7 +74,7 @@ impl Watchdog {
     /// parent is killed. The names of the command and of the target are for `ps`.
     pub fn start(
         helpers: Helpers,
-        command: KnownCommand,
+        command: CommandRef,
         at_end: EndTree,
         names: (&str, &str),
         shared: &[BorrowedFd<'_>],
@@ -89,8 +89,8 @@ impl Watchdog {
     }
 
     /// Where heartbeats are told.
-    pub fn pulse(&self) -> io::Result<Pulse> {
-        Pulse::on(self.0.alive()?)
+    pub fn pulse(&self) -> io::Result<RenewalPipe> {
+        RenewalPipe::on(self.0.alive()?)
     }
 }
 
@@ -129,10 +129,10 @@ impl Helper for WatchdogHelper {
             kept,
             ..
         } = self.0;
-        beside::stand_apart(beside::WATCHDOG, &kept);
+        helper::detach(helper::WATCHDOG, &kept);
         let _shared = begin();
-        let tree = Tree::of_command(command, token);
-        let mut heard = Heard::new(silence, deadlines);
+        let tree = ProcessTree::of_command(command, token);
+        let mut heard = RenewalState::new(silence, deadlines);
         wait_for_parent(&mut heard, || tree.living());
         // What would tidy up would do so under a lock that may be somebody else's.
         let grace = if heard.is_late() {
@@ -148,8 +148,8 @@ impl Helper for WatchdogHelper {
 
 /// Returns at the parent's end, or past a deadline. Until then a `tree` stands still while there was no heartbeat for
 /// too long.
-fn wait_for_parent(heard: &mut Heard, tree: impl Fn() -> Vec<Stat>) {
-    let mut standstill = Standstill::default();
+fn wait_for_parent(heard: &mut RenewalState, tree: impl Fn() -> Vec<Stat>) {
+    let mut standstill = Freeze::default();
     let stdin = io::stdin();
     let mut stands = false;
     while heard.wait(stdin.as_fd(), stands.then_some(AGAIN)) == RenewalNews::Time {
@@ -164,8 +164,8 @@ fn wait_for_parent(heard: &mut Heard, tree: impl Fn() -> Vec<Stat>) {
 
 /// A tree that is ended without the parent, and the deadlines that were told of.
 struct Orphaned {
-    tree: Tree,
-    heard: Heard,
+    tree: ProcessTree,
+    heard: RenewalState,
 }
 
 impl Members for Orphaned {
@@ -185,14 +185,14 @@ impl Members for Orphaned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use beadlock_base::beside::{HelperProgram, helper_words, request_in, serve};
     use beadlock_base::deadline::WorkDeadline;
+    use beadlock_base::helper::{HelperProgram, helper_words, request_in, serve};
     use beadlock_core::helper_request::OpenGate;
 
     fn request<A>(at_end: A) -> WatchdogRequest<A> {
         WatchdogRequest {
             parent: 7,
-            command: KnownCommand::of(std::process::id().cast_signed(), true),
+            command: CommandRef::of(std::process::id().cast_signed(), true),
             at_end,
             kept: vec![5],
         }

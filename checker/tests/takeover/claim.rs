@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use beadlock_checker::{Skip, should_skip_database};
-use beadlock_core::dialect::beads::Record;
+use beadlock_core::record::beads::Record;
 use beadlock_core::take::{Attempt, Means, Release, Step};
 
 use crate::scene::{

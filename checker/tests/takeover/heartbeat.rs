@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 use beadlock_checker::{Decision, Options, check};
-use beadlock_core::dialect::tower::{Record, StartedAt};
 use beadlock_core::facts;
+use beadlock_core::record::tower::{Record, StartedAt};
 use beadlock_core::take::{Attempt, Heartbeat, Held, Means, Step, Whereabouts};
 
 use crate::scene::{MEANS, has_crashed};
@@ -448,7 +448,7 @@ fn a_crash_in_the_middle_leaves_our_lock() {
 fn a_beads_lock_has_no_heartbeat() {
     let database = crate::scene::Database::new();
     let gate = database.gate();
-    let beads = beadlock_core::dialect::beads::Record::new("ours", "1").unwrap();
+    let beads = beadlock_core::record::beads::Record::new("ours", "1").unwrap();
     let mut held = crate::scene::claimed(&gate, Means::BEST, &beads);
     let before = fs::read(database.lock()).unwrap();
     assert!(matches!(held.heartbeat(Some(&gate)), Heartbeat::Failed(_)));

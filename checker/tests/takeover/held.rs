@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::Place;
-use beadlock_core::dialect::beads::Record;
+use beadlock_core::record::beads::Record;
 use beadlock_core::take::{Adopted, Held, Means, Release, Settled, Step, Whereabouts};
 
 use crate::scene::{

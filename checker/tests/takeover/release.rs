@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use beadlock_core::dialect::beads::Record;
 use beadlock_core::gate::Gate;
+use beadlock_core::record::beads::Record;
 use beadlock_core::take::{Means, Release, Settled};
 use beadlock_testkit::tool;
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use beadlock_checker::{Decision, Options, Reason, Skip, should_skip_database};
-use beadlock_core::dialect::beads::Record;
 use beadlock_core::gate::Gate;
+use beadlock_core::record::beads::Record;
 use beadlock_core::take::{Attempt, Held, Means, Release, Site, Step};
 use beadlock_testkit::{dead_pid, shell_lock_text, this_host, until};
 

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use beadlock_checker::{Decision, Options, Place, Reason, Skip, Verdict, check};
-use beadlock_core::dialect::memory::Limits;
-use beadlock_core::dialect::tower::{self, LockName, Record, StartedAt};
+use beadlock_core::record::memory::Limits;
+use beadlock_core::record::tower::{self, LockName, Record, StartedAt};
 use beadlock_core::take::{Attempt, Held, Means, Settled, Site, Step};
-use beadlock_core::{facts, gate::Gate, look::look, refresh::RefreshWatch};
+use beadlock_core::{facts, gate::Gate, look::look, renewal_watch::RenewalWatch};
 
 use crate::scene::{MEANS, REMOVAL, Writer, crash_at, has_crashed, until_done_or_still};
 
@@ -18,7 +18,7 @@ const FORCE: Options = Options {
     force_lock: true,
     keep_stale: false,
     limits: Limits::DEFAULT,
-    refreshes: RefreshWatch::NONE,
+    refreshes: RenewalWatch::NONE,
     has_fleet_right: false,
 };
 

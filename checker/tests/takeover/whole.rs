@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use beadlock_checker::{Options, Reason, Skip, Verdict};
-use beadlock_core::dialect::tower::Record;
 use beadlock_core::look::look;
+use beadlock_core::record::tower::Record;
 use beadlock_core::take::{Attempt, Heartbeat, Step};
 
 use crate::scene::MEANS;

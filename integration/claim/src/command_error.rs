@@ -9,7 +9,7 @@ use beadlock_base::{error::system_words, escape::escaped};
 
 use super::event::failed_to;
 use crate::error::{Code, Error, Exit};
-use crate::observe::Stopped;
+use crate::observe::NotAcquired;
 use beadlock_supervise::command::{CommandError, NotExecutable};
 
 impl Error {
@@ -83,7 +83,7 @@ impl From<CommandError> for Error {
     }
 }
 
-impl From<CommandError> for Stopped {
+impl From<CommandError> for NotAcquired {
     fn from(error: CommandError) -> Self {
         Self::Failed(error.into())
     }

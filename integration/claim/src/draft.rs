@@ -1,8 +1,8 @@
 //! The draft of a claim's record, before it is known which process it is for.
 
 use crate::error::Problem;
-use beadlock_core::dialect::{Record, Rejected, beads, memory, tower};
 use beadlock_core::facts::{hostname, now};
+use beadlock_core::record::{Record, Rejected, beads, memory, tower};
 
 use crate::error::{Code, Error};
 use crate::labels::Labels;

@@ -9,8 +9,8 @@ use beadlock_core::{audit::Event, check::has_fleet_mark};
 use super::target::Target;
 use crate::error::{Code, Error};
 use crate::{
+    audit_trail::AuditTrail,
     observe::Notice,
-    trail::Trail,
     words::{self, to_type},
 };
 
@@ -37,7 +37,7 @@ pub fn has_joined(target: &Target) -> Result<bool, Error> {
 }
 
 /// Says and writes down that the fleet of a database is left out.
-pub fn waive(target: &Target, trail: &Trail<'_>) -> Result<(), Error> {
+pub fn waive(target: &Target, trail: &AuditTrail<'_>) -> Result<(), Error> {
     if has_joined(target)? {
         let given = &target.given;
         trail.observer().notice(&Notice::FleetWaived { given });

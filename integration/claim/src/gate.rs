@@ -15,7 +15,7 @@ use nix::sys::eventfd::EventFd;
 
 use super::event::{bell, failed_to};
 use crate::error::{Code, Error, Holder};
-use crate::observe::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
+use crate::observe::{NOTICE_AFTER, NotAcquired, TICK, WaitControl, WaitingFor};
 use crate::{wait::Deadline, words};
 use beadlock_base::poll::wait_for;
 
@@ -25,8 +25,8 @@ pub fn take(
     dir: &Path,
     reach: &Path,
     drain: Duration,
-    attendant: &mut dyn WaitControl,
-) -> Result<Result<Gate, CheckerError>, Stopped> {
+    control: &mut dyn WaitControl,
+) -> Result<Result<Gate, CheckerError>, NotAcquired> {
     match Gate::try_take(reach) {
         Ok(Some(gate)) => return Ok(Ok(gate)),
         Ok(None) => {}
@@ -41,10 +41,10 @@ pub fn take(
             return taken.map(Ok).or_else(no_gate);
         }
         if deadline.is_over() {
-            return Err(timed_out(dir, drain, attendant.advice()).into());
+            return Err(timed_out(dir, drain, control.advice()).into());
         }
         if notice.is_over() {
-            attendant.waiting(&Waited::Gate {
+            control.waiting(&WaitingFor::Gate {
                 dir,
                 since: begun.elapsed(),
                 left: deadline.left(),
@@ -52,8 +52,8 @@ pub fn take(
             notice = Deadline::after(TICK);
         }
         let limit = deadline.left().min(notice.left());
-        let [_, signalled] = wait_for([Some(helper.bell.as_fd()), attendant.signals()], limit);
-        attendant.heed(signalled)?;
+        let [_, signalled] = wait_for([Some(helper.bell.as_fd()), control.signals()], limit);
+        control.check_stop(signalled)?;
     }
 }
 
@@ -62,10 +62,10 @@ pub fn take_or_advise(
     dir: &Path,
     patience: Duration,
     advice: &str,
-    attendant: &mut dyn WaitControl,
-) -> Result<Result<Gate, CheckerError>, Stopped> {
-    take(dir, dir, patience, attendant).map_err(|stopped| match stopped {
-        Stopped::Failed(error) if error.code() == Code::DrainTimeout => {
+    control: &mut dyn WaitControl,
+) -> Result<Result<Gate, CheckerError>, NotAcquired> {
+    take(dir, dir, patience, control).map_err(|stopped| match stopped {
+        NotAcquired::Failed(error) if error.code() == Code::DrainTimeout => {
             timed_out(dir, patience, advice).into()
         }
         stopped => stopped,
@@ -73,7 +73,7 @@ pub fn take_or_advise(
 }
 
 /// Whether a claim may go on without a gate: not after an error that may pass, such as too many open files.
-fn no_gate(why: CheckerError) -> Result<Result<Gate, CheckerError>, Stopped> {
+fn no_gate(why: CheckerError) -> Result<Result<Gate, CheckerError>, NotAcquired> {
     if why.means_no_gate() {
         Ok(Err(why))
     } else {
@@ -120,7 +120,7 @@ fn timed_out(dir: &Path, drain: Duration, advice: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::Unattended;
+    use crate::observe::Uninterrupted;
 
     #[test]
     fn a_busy_gate_is_waited_for_and_got_when_it_opens() {
@@ -129,7 +129,7 @@ mod tests {
         let waiter = thread::spawn({
             let dir = dir.path().to_owned();
             move || {
-                take(&dir, &dir, Duration::from_secs(30), &mut Unattended)
+                take(&dir, &dir, Duration::from_secs(30), &mut Uninterrupted)
                     .is_ok_and(|taken| taken.is_ok())
             }
         });
@@ -146,10 +146,10 @@ mod tests {
             dir.path(),
             dir.path(),
             Duration::from_millis(50),
-            &mut Unattended,
+            &mut Uninterrupted,
         )
         .unwrap_err();
-        let Stopped::Failed(error) = stopped else {
+        let NotAcquired::Failed(error) = stopped else {
             panic!("{stopped:?}")
         };
         assert_eq!(error.code(), Code::DrainTimeout);

@@ -5,21 +5,22 @@ use std::{fmt, fs::File, os::fd::BorrowedFd, time::Duration};
 
 use beadlock_core::Verdict;
 use beadlock_core::{
-    dialect::file::Mode,
-    gates::{GateHolder, Gates},
+    gate_holders::{GateHolder, GateHolders},
+    record::file::Mode,
 };
 use serde_json::Value;
 
-use super::{keeping::LossAlarm, leaving::Why, loss::Loss, target::Target};
-use crate::observe::{Stopped, WaitControl};
+use super::{kept_lock::LossAlarm, loss::Loss, release_request::ReleaseReason, target::Target};
+use crate::observe::{NotAcquired, WaitControl};
 use crate::{
-    environment::Environment, error::Error, fact::Fact, observe::Observer, trail::Trail, wait::Wait,
+    audit_trail::AuditTrail, environment::Environment, error::Error, fact::Fact, observe::Observer,
+    wait::Wait,
 };
 
 /// A lock that the kernel keeps: nothing is written, and so nothing goes stale.
 pub trait WithoutRecord: fmt::Debug + Sync {
     /// Whether the lock is held, and by which processes. Changes nothing.
-    fn look(&self, target: &Target, gates: &Gates) -> Observation;
+    fn look(&self, target: &Target, gates: &GateHolders) -> Observation;
     /// Warns the observer of a file system on which the lock may reach this machine or this mount only.
     fn note(&self, target: &Target, observer: &dyn Observer);
     /// The id of the claim that this process runs in already, and the process that has it. Fails where a lock would
@@ -39,9 +40,9 @@ pub trait WithoutRecord: fmt::Debug + Sync {
         mode: Mode,
         wait: Wait,
         environment: &Environment,
-        attending: &mut dyn WaitControl,
-        trail: &Trail<'_>,
-    ) -> Result<Box<dyn KernelLock>, Stopped>;
+        control: &mut dyn WaitControl,
+        trail: &AuditTrail<'_>,
+    ) -> Result<Box<dyn KernelLock>, NotAcquired>;
     /// The lock that another process has taken and shares with this one as an open file.
     fn adopt(&self, target: &Target, mode: Mode, shared: File) -> Option<Box<dyn KernelLock>>;
     /// Waits until the lock is free, and returns how long that took. Exit 4 when the wait ran out.
@@ -50,8 +51,8 @@ pub trait WithoutRecord: fmt::Debug + Sync {
         target: &Target,
         wait: Wait,
         environment: &Environment,
-        attending: &mut dyn WaitControl,
-    ) -> Result<Duration, Stopped>;
+        control: &mut dyn WaitControl,
+    ) -> Result<Duration, NotAcquired>;
     /// Whether the claim with this id still has the lock, by itself or through an outer claim.
     fn stands(&self, target: &Target, id: &str) -> bool;
     /// Ends the claim with this id. Its keeper writes that into its own audit file. Exit 1 where its keeper could not be
@@ -99,12 +100,17 @@ pub trait KernelLock: fmt::Debug {
     /// For how long it has been held here.
     fn age(&self) -> Duration;
     /// Writes down that the lock stands.
-    fn acquired(&self, id: &str, trail: &Trail<'_>);
+    fn acquired(&self, id: &str, trail: &AuditTrail<'_>);
     /// Leaves the lock to the process that shares the open file.
     fn leave(self: Box<Self>);
     /// Ends the lock, and returns the error of a loss; `known` is a loss that was seen before. The lock of a nested
     /// claim stays.
-    fn end(self: Box<Self>, known: Option<Loss>, why: Why, trail: &Trail<'_>) -> Option<Error>;
+    fn end(
+        self: Box<Self>,
+        known: Option<Loss>,
+        why: ReleaseReason,
+        trail: &AuditTrail<'_>,
+    ) -> Option<Error>;
 }
 
 /// A lock without a record, as it was seen.

@@ -2,7 +2,7 @@
 
 use crate::error::Problem;
 use beadlock_base::escape::escaped;
-use beadlock_core::dialect::holder_name_is_fit;
+use beadlock_core::record::holder_name_is_fit;
 
 use super::environment::Environment;
 use crate::error::Error;

@@ -13,7 +13,7 @@ use std::{fmt, thread::sleep, time::Duration};
 use beadlock_base::duration::shown;
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_core::GateLoss;
-use beadlock_core::dialect::Record;
+use beadlock_core::record::Record;
 use beadlock_core::take::{Held, Whereabouts};
 use nix::sys::inotify::AddWatchFlags;
 
@@ -265,7 +265,7 @@ impl LossSource for Held {
         Self::is_deleted(self)
     }
     fn is_gone_for_good(&self) -> bool {
-        !self.record().dialect().is_judged_by_time() && Self::is_deleted(self)
+        !self.record().record_kind().is_judged_by_time() && Self::is_deleted(self)
     }
 }
 
@@ -473,8 +473,8 @@ mod tests {
     use super::*;
     use beadlock_base::poll::wait_for;
     use beadlock_core::Options;
-    use beadlock_core::dialect::beads;
     use beadlock_core::gate::Gate;
+    use beadlock_core::record::beads;
     use beadlock_core::take::{Attempt, Site};
     use std::fs;
     use std::time::Instant;

@@ -40,7 +40,7 @@ pub enum Notice<'a> {
     /// A wait goes on. Told again every second; `is_first` when it waits for something of another kind than before.
     Waiting {
         /// The kind of the wait, and how long it may still take.
-        waited: &'a Waited<'a>,
+        waited: &'a WaitingFor<'a>,
         /// The wait that was told before this one was of another [kind](Waited::kind), or there was none.
         is_first: bool,
     },
@@ -276,17 +276,21 @@ pub trait WaitControl {
         None
     }
     /// The reason to end the wait, where one has arrived; `None`: the wait goes on.
-    fn stopped(&mut self) -> Option<Stopped> {
+    fn stop_reason(&mut self) -> Option<NotAcquired> {
         None
     }
     /// Ends the wait where [`WaitControl::stopped`] has a reason, which is asked only if `has_arrived`:
     /// [`WaitControl::signals`] was readable.
-    fn heed(&mut self, has_arrived: bool) -> Result<(), Stopped> {
-        let stopped = if has_arrived { self.stopped() } else { None };
+    fn check_stop(&mut self, has_arrived: bool) -> Result<(), NotAcquired> {
+        let stopped = if has_arrived {
+            self.stop_reason()
+        } else {
+            None
+        };
         stopped.map_or(Ok(()), Err)
     }
     /// The wait has lasted a while; called again every second. An error ends the wait.
-    fn waiting(&mut self, _waited: &Waited<'_>) -> Result<(), Stopped> {
+    fn waiting(&mut self, _waited: &WaitingFor<'_>) -> Result<(), NotAcquired> {
         Ok(())
     }
     /// A holder was waited for, this long, and the lock was obtained.
@@ -301,13 +305,13 @@ pub trait WaitControl {
 
 /// A wait that nobody is told of and that nothing stops.
 #[derive(Debug)]
-pub struct Unattended;
+pub struct Uninterrupted;
 
-impl WaitControl for Unattended {}
+impl WaitControl for Uninterrupted {}
 
 /// Why there is no claim.
 #[derive(Debug)]
-pub enum Stopped {
+pub enum NotAcquired {
     /// The claim failed, or its wait ran out.
     Failed(Error),
     /// This signal has ended the wait; SIGINT also stands for a caller who has said that it is over.
@@ -315,36 +319,36 @@ pub enum Stopped {
 }
 
 #[doc(hidden)]
-impl From<Stopped> for Error {
+impl From<NotAcquired> for Error {
     /// Where nobody hears signals, or none is to end the program.
-    fn from(stopped: Stopped) -> Self {
+    fn from(stopped: NotAcquired) -> Self {
         match stopped {
-            Stopped::Failed(error) => error,
-            Stopped::Signalled(signal) => Self::new(Code::Io, format!("stopped by {signal}")),
+            NotAcquired::Failed(error) => error,
+            NotAcquired::Signalled(signal) => Self::new(Code::Io, format!("stopped by {signal}")),
         }
     }
 }
 
-impl From<Error> for Stopped {
+impl From<Error> for NotAcquired {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<files::Error> for Stopped {
+impl From<files::Error> for NotAcquired {
     fn from(error: files::Error) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl From<CheckerError> for Stopped {
+impl From<CheckerError> for NotAcquired {
     fn from(error: CheckerError) -> Self {
         Self::Failed(error.into())
     }
 }
 
 /// The thing that is waited for, with the time left for it.
-pub enum Waited<'a> {
+pub enum WaitingFor<'a> {
     /// The gate, which a running cycle or another claim has.
     Gate {
         /// The directory whose gate it is.
@@ -394,7 +398,7 @@ pub enum Waited<'a> {
     },
 }
 
-impl Waited<'_> {
+impl WaitingFor<'_> {
     /// A word for the kind of thing that is waited for.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -415,7 +419,7 @@ impl Waited<'_> {
     }
 }
 
-impl fmt::Debug for Waited<'_> {
+impl fmt::Debug for WaitingFor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Waited").field(&self.kind()).finish()
     }

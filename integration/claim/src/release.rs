@@ -14,9 +14,9 @@ pub fn release(
     held: Held,
     dir: &Path,
     patience: Duration,
-    attendant: &mut dyn WaitControl,
+    control: &mut dyn WaitControl,
 ) -> Result<Release, Box<(Held, Error)>> {
-    let gate = match gate::take(dir, &held.reach(), patience, attendant) {
+    let gate = match gate::take(dir, &held.reach(), patience, control) {
         Ok(gate) => gate.ok(),
         Err(stopped) => return Err(Box::new((held, stopped.into()))),
     };

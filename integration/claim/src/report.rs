@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_base::filesystem::FileKind;
-use beadlock_core::dialect::Record;
+use beadlock_core::record::Record;
 use beadlock_core::{Reason, Verdict, look::Look};
-use beadlock_supervise::tree::CommandEnd;
+use beadlock_supervise::process_tree::CommandEnd;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 

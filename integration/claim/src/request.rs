@@ -4,7 +4,7 @@ use crate::error::Problem;
 use std::time::Duration;
 
 use beadlock_core::Options;
-use beadlock_core::dialect::{Record, file::Mode};
+use beadlock_core::record::{Record, file::Mode};
 
 use super::{draft::RecordDraft, kernel_lock::WithoutRecord, target::Target};
 use crate::error::{Code, Error};

@@ -14,7 +14,7 @@ use beadlock_core::{look::Look, redirect, target::Scheme};
 use crate::error::{Code, Error};
 use crate::observe::{Claimed, Notice, Observer};
 use crate::words::command_of_holder;
-use crate::{envelope::Request, environment::Environment, trail::Trail};
+use crate::{audit_trail::AuditTrail, envelope::Request, environment::Environment};
 
 /// A thing to lock. The folders of `protocol` make targets; everything else asks them.
 #[derive(Debug, Clone)]
@@ -116,12 +116,12 @@ impl Target {
         (holder, id): (Option<&str>, Option<&str>),
         request: &'a Request,
         observer: &'a dyn Observer,
-    ) -> Result<Trail<'a>, Error> {
+    ) -> Result<AuditTrail<'a>, Error> {
         let locks = self.own_files();
         let of = (self.name(), locks.as_slice());
         match id.and_then(|id| self.events(file, id, observer)) {
-            Some(events) => Trail::of_document(file, events, of, request, observer),
-            None => Trail::open(file, holder, of, request, observer),
+            Some(events) => AuditTrail::of_document(file, events, of, request, observer),
+            None => AuditTrail::open(file, holder, of, request, observer),
         }
     }
 

@@ -4,9 +4,9 @@ use std::{ffi::OsString, time::Duration};
 
 use beadlock_base::process::{StartEnvironment, Stat};
 
-use super::nested::{HELD_IDS, NESTED};
+use super::outer::{HELD_IDS, NESTED};
 use super::target::Target;
-use beadlock_supervise::tree;
+use beadlock_supervise::process_tree;
 
 /// The names by which the environment of a process tells that it works under a claim.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ impl ClaimNames {
         }
     }
 
-    /// The processes that work under the claim, but those of [`tree::others_by_environment`] that belong to us. None
+    /// The processes that work under the claim, but those of [`process_tree::others_by_environment`] that belong to us. None
     /// where that is not known in time.
     pub fn processes_within(self, patience: Duration) -> Vec<Stat> {
         tree::others_by_environment(move |environment| self.are_in(environment), patience)

@@ -7,8 +7,8 @@ use beadlock_base::escape::{escaped, is_harmless};
 pub use beadlock_base::shell::{Part, quoted, to_type};
 use beadlock_base::{duration::shown, process::Liveness};
 use beadlock_base::{error::system_words, filesystem::FileKind, process};
-use beadlock_core::dialect::{Record, StartedAt};
-use beadlock_core::{facts, gate::Gate, gates::GateHolder, look::Look};
+use beadlock_core::record::{Record, StartedAt};
+use beadlock_core::{facts, gate::Gate, gate_holders::GateHolder, look::Look};
 use nix::errno::Errno;
 
 /// How long ago the lock was acquired, to the millisecond where that is known, else in whole seconds; zero for a time

@@ -3,7 +3,7 @@
 use beadlock_claim::error::Problem;
 use std::ffi::OsString;
 
-use beadlock_base::beside::{self, HelperProgram, Helpers};
+use beadlock_base::helper::{self, HelperProgram, Helpers};
 use beadlock_base::{children, sys};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
@@ -54,7 +54,7 @@ const LOOK_AT_FLEET: LookAtFleet = |_, _| None;
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> ProgramEnd {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let helpers = match beside::serve(&words, &HELPERS) {
+    let helpers = match helper::serve(&words, &HELPERS) {
         Ok(helpers) => helpers,
         Err(code) => return ProgramEnd::Code(code),
     };

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::{cell::RefCell, ffi::OsStr, io, os::unix::ffi::OsStrExt, thread, time::Duration};
 
 use beadlock_base::{git, regular::CAREFULLY};
-use beadlock_core::{dialect::StartedAt, facts};
+use beadlock_core::{facts, record::StartedAt};
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::{stat::futimens, time::TimeSpec};
 

@@ -12,7 +12,7 @@ use crate::Console;
 use crate::end::{ProgramEnd, Replaced};
 use beadlock_base::stdout::print;
 use beadlock_claim::error::{Code, Error, Exit};
-use beadlock_claim::observe::Stopped;
+use beadlock_claim::observe::NotAcquired;
 
 /// The targets that were named, else the one that is found.
 pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsStr>> {
@@ -24,10 +24,10 @@ pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsStr>> {
 
 /// How the program ends where a claim was stopped, and the words for it; `then` is what they say after `ended by
 /// SIGTERM`.
-pub fn end_of(stopped: Stopped, then: &str, replaced: Replaced) -> (ProgramEnd, Error) {
+pub fn end_of(stopped: NotAcquired, then: &str, replaced: Replaced) -> (ProgramEnd, Error) {
     match stopped {
-        Stopped::Failed(error) => (ProgramEnd::Code(replaced.code(error.exit())), error),
-        Stopped::Signalled(signal) => {
+        NotAcquired::Failed(error) => (ProgramEnd::Code(replaced.code(error.exit())), error),
+        NotAcquired::Signalled(signal) => {
             let error = Error::new(Code::Io, format!("ended by {signal}{then}"));
             let end = match signal {
                 Signal::SIGINT => ProgramEnd::Interrupted,

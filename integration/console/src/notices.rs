@@ -8,7 +8,7 @@ use beadlock_core::Reason;
 
 use super::talk::Talk;
 use beadlock_claim::observe::{
-    Claimed, ClaimedInFleet, DirWarning, GateReach, Notice, NoticeLevel, Observer, Waited,
+    Claimed, ClaimedInFleet, DirWarning, GateReach, Notice, NoticeLevel, Observer, WaitingFor,
 };
 use beadlock_claim::words::{self, Part, to_type};
 
@@ -158,12 +158,12 @@ fn of_directory(warning: &DirWarning) -> String {
 }
 
 /// A wait, as one line. The alternate form also has the command and the path, for a line that is said once.
-struct Line<'a>(&'a Waited<'a>);
+struct Line<'a>(&'a WaitingFor<'a>);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Waited::Gate { dir, since, left } => {
+            WaitingFor::Gate { dir, since, left } => {
                 let holders = words::gate_holders(dir);
                 let (path, since, left) = (escaped_path(dir), shown(*since), shown(*left));
                 write!(
@@ -171,7 +171,7 @@ impl fmt::Display for Line<'_> {
                     "waiting for the gate of {path} {since} now, held by {holders}; {left} left"
                 )
             }
-            Waited::Holder { path, look, left } => {
+            WaitingFor::Holder { path, look, left } => {
                 let Some(record) = &look.record else {
                     return Ok(());
                 };
@@ -198,18 +198,18 @@ impl fmt::Display for Line<'_> {
                 }
                 Ok(())
             }
-            Waited::Unsettled { path, words, left } => {
+            WaitingFor::Unsettled { path, words, left } => {
                 let (path, left) = (escaped_path(path), shown(*left));
                 write!(f, "waiting for {path} ({words}); {left} left")
             }
-            Waited::Fleet { name, what, left } => {
+            WaitingFor::Fleet { name, what, left } => {
                 write!(
                     f,
                     "waiting for {name} in the fleet: {what}; {} left",
                     shown(*left)
                 )
             }
-            Waited::Kernel {
+            WaitingFor::Kernel {
                 file,
                 holders,
                 since,

@@ -1,6 +1,6 @@
 //! What a lock with a record amounts to: each protocol's own explanation. The one list of these.
 
-use beadlock_core::dialect::Record;
+use beadlock_core::record::Record;
 
 use crate::explained::{Explained, Inspected};
 use crate::{memory, process, tower};

@@ -6,9 +6,9 @@ use std::cell::OnceCell;
 use beadlock_base::namespace::{NamespaceMember, Namespaces};
 use beadlock_base::process::Liveness;
 use beadlock_core::Options;
-use beadlock_core::dialect::{Record, StartedAt};
 use beadlock_core::facts::Facts;
-use beadlock_core::{gates::Gates, look::Look};
+use beadlock_core::record::{Record, StartedAt};
+use beadlock_core::{gate_holders::GateHolders, look::Look};
 use jiff::SignedDuration;
 
 use beadlock_claim::fact::Fact;
@@ -18,13 +18,13 @@ use beadlock_claim::words::{self, Part, shown_age, to_type};
 /// The processes of this machine that can be seen: looked for once, when first asked, however many locks there are.
 #[derive(Debug, Default)]
 pub struct HostProcesses {
-    gates: OnceCell<Gates>,
+    gates: OnceCell<GateHolders>,
     namespaces: OnceCell<Namespaces>,
 }
 
 impl HostProcesses {
-    pub(crate) fn gates(&self) -> &Gates {
-        self.gates.get_or_init(Gates::now)
+    pub(crate) fn gates(&self) -> &GateHolders {
+        self.gates.get_or_init(GateHolders::now)
     }
 
     pub(crate) fn members(&self, namespace: &str) -> &[NamespaceMember] {

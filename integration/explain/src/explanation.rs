@@ -9,8 +9,8 @@ use beadlock_base::{
     filesystem::FileKind,
 };
 use beadlock_core::Options;
-use beadlock_core::dialect::{Record, StartedAt};
-use beadlock_core::{facts, look::Look, on_disk::OnDisk};
+use beadlock_core::record::{Record, StartedAt};
+use beadlock_core::{facts, lock_file_stat::LockFileStat, look::Look};
 use serde_json::{Value, json};
 
 use super::by_protocol;
@@ -138,7 +138,7 @@ fn about(record: &Record) -> Option<Fact> {
     Some(Fact::new("about", text, given))
 }
 
-fn file_json(file: &OnDisk, now: StartedAt) -> Value {
+fn file_json(file: &LockFileStat, now: StartedAt) -> Value {
     json!({
         "kind": file.kind.as_str(),
         "size": file.size,
@@ -148,7 +148,7 @@ fn file_json(file: &OnDisk, now: StartedAt) -> Value {
     })
 }
 
-fn file_text(file: &OnDisk, now: StartedAt) -> String {
+fn file_text(file: &LockFileStat, now: StartedAt) -> String {
     let age = match Duration::try_from(file.modified.age(now)) {
         Ok(age) => format!("last written {} ago", shown(age)),
         Err(_) => "last written in the future, by its file system's clock".to_owned(),

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::Path};
 
 use beadlock_base::escape::process_name;
 use beadlock_base::process::Stat;
-use beadlock_core::gates::{GateHolder, Gates, Role};
+use beadlock_core::gate_holders::{GateHolder, GateHolders, GateRole};
 use serde_json::{Value, json};
 
 use beadlock_claim::fact::Fact;
@@ -13,7 +13,7 @@ use beadlock_claim::words::{self, Part, to_type};
 /// The processes that have a gate or wait for it, as far as `/proc` shows.
 #[derive(Debug)]
 pub struct Shut {
-    holders: Vec<(GateHolder, Role)>,
+    holders: Vec<(GateHolder, GateRole)>,
     /// The holders that keep the gate shut after every process of beadlock that held it was killed.
     left: Vec<GateHolder>,
     waiters: Vec<GateHolder>,
@@ -60,11 +60,11 @@ impl Orphaned<'_> {
 }
 
 impl Shut {
-    pub fn of(gates: &Gates, dir: &Path) -> Self {
+    pub fn of(gates: &GateHolders, dir: &Path) -> Self {
         let left = gates.left(dir);
         let with_role = |holder: GateHolder| {
             let role = if left.contains(&holder) {
-                Role::Left
+                GateRole::Left
             } else {
                 holder.role()
             };
@@ -85,29 +85,29 @@ impl Shut {
     /// The work of a killed daemon that keeps the gate shut; `None`: there is none.
     pub fn orphaned(&self) -> Option<Orphaned<'_>> {
         self.holders.iter().find_map(|(holder, role)| match role {
-            Role::Orphan { daemon, work } if work.is_empty() => Some(Orphaned {
+            GateRole::Orphan { daemon, work } if work.is_empty() => Some(Orphaned {
                 daemon: Some(*daemon),
                 work: std::slice::from_ref(holder),
             }),
-            Role::Orphan { daemon, work } => Some(Orphaned {
+            GateRole::Orphan { daemon, work } => Some(Orphaned {
                 daemon: Some(*daemon),
                 work,
             }),
-            Role::Left => Some(Orphaned {
+            GateRole::Left => Some(Orphaned {
                 daemon: None,
                 work: &self.left,
             }),
-            Role::Runner { .. } | Role::Other => None,
+            GateRole::Runner { .. } | GateRole::Other => None,
         })
     }
 
     /// The processes that have the gate: `PID 33 (beadlock-agent), PID 34 (for PID 33)`.
     pub fn names(&self) -> String {
-        let name = |(holder, role): &(GateHolder, Role)| match role {
-            Role::Runner { daemon } => {
+        let name = |(holder, role): &(GateHolder, GateRole)| match role {
+            GateRole::Runner { daemon } => {
                 format!("PID {} (for PID {daemon})", holder.pid)
             }
-            Role::Orphan { .. } | Role::Left | Role::Other => {
+            GateRole::Orphan { .. } | GateRole::Left | GateRole::Other => {
                 process_name(holder.pid, &holder.command)
             }
         };
@@ -119,12 +119,12 @@ impl Shut {
     pub fn facts(&self, has_cycles: bool) -> ([Fact; 2], Vec<Fact>) {
         let process =
             |GateHolder { pid, command }: &GateHolder| json!({ "pid": pid, "command": command });
-        let holder = |(holder, role): &(GateHolder, Role)| {
+        let holder = |(holder, role): &(GateHolder, GateRole)| {
             let (role, daemon, work) = match role {
-                Role::Runner { daemon } => ("runner", Some(daemon), None),
-                Role::Orphan { daemon, work } => ("orphan", Some(daemon), Some(work)),
-                Role::Left => ("left", None, None),
-                Role::Other => ("other", None, None),
+                GateRole::Runner { daemon } => ("runner", Some(daemon), None),
+                GateRole::Orphan { daemon, work } => ("orphan", Some(daemon), Some(work)),
+                GateRole::Left => ("left", None, None),
+                GateRole::Other => ("other", None, None),
             };
             let work: Option<Vec<Value>> = work.map(|work| work.iter().map(process).collect());
             json!({

@@ -2,8 +2,8 @@
 
 use beadlock_base::{duration::shown, escape::escaped};
 use beadlock_core::Reason;
-use beadlock_core::dialect::facts::Liveness;
-use beadlock_core::dialect::memory::{self, Record, UNREFRESHED};
+use beadlock_core::record::facts::Liveness;
+use beadlock_core::record::memory::{self, Record, UNREFRESHED};
 use serde_json::json;
 
 use crate::explained::{Explained, Inspected, NextCommand, kill_words, millis, since};

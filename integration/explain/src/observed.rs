@@ -1,7 +1,7 @@
 //! A lock that the kernel keeps, as `check` and `status` show it.
 
 use beadlock_core::Verdict;
-use beadlock_core::gates::Gates;
+use beadlock_core::gate_holders::GateHolders;
 
 use super::{lines, seen::color};
 use beadlock_claim::kernel_lock::{Observation, WithoutRecord};
@@ -17,7 +17,7 @@ pub struct Observed {
 
 impl Observed {
     /// Observes the lock of `target` now; `gates` says which processes have it.
-    pub fn of(target: Target, kernel: &dyn WithoutRecord, gates: &Gates) -> Self {
+    pub fn of(target: Target, kernel: &dyn WithoutRecord, gates: &GateHolders) -> Self {
         Self {
             seen: kernel.look(&target, gates),
             target,

@@ -6,15 +6,15 @@
 
 use std::time::Duration;
 
-use beadlock_base::{closed, duration::shown, filesystem::FileKind};
+use beadlock_base::{duration::shown, filesystem::FileKind, permission};
 use beadlock_core::{Reason, Verdict};
-use beadlock_core::{dialect::StartedAt, look::Look, obstacle::Obstacle};
+use beadlock_core::{look::Look, obstacle::Obstacle, record::StartedAt};
 
 use super::gate::Shut;
 use crate::explained::{Explained, NextCommand};
 use beadlock_claim::protocol::rules::{LONGEST_LOCK_FILE, NotALock};
 use beadlock_claim::words::{Part, kind_words, to_type};
-use beadlock_claim::{settling::WRITING, target::Target};
+use beadlock_claim::{target::Target, writer_grace::WRITING};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Situation {
@@ -261,7 +261,7 @@ fn of_unread(situation: Situation, target: &Target) -> (String, NextCommand) {
             (obstacle.advice().to_owned(), (next.0, next.1.to_owned()))
         }
         _ => {
-            let next = match closed::directory_above(&path) {
+            let next = match permission::directory_above(&path) {
                 Some(why) => (of_lock("namei -l {}"), why),
                 None => (
                     of_lock("ls -ld {}"),

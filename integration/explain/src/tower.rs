@@ -2,7 +2,7 @@
 
 use beadlock_base::escape::escaped;
 use beadlock_core::Reason;
-use beadlock_core::dialect::tower::{Record, silence};
+use beadlock_core::record::tower::{Record, silence};
 use serde_json::json;
 
 use crate::explained::{Explained, Inspected, millis, since};

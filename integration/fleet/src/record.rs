@@ -1,8 +1,8 @@
 //! The values of the keys, as JSON. A user that may write below the prefix may have written anything: a value is
 //! bounded before it is read, unknown fields are left alone, and every string is escaped where it is shown.
 
-use beadlock_core::dialect::StartedAt;
 use beadlock_core::facts;
+use beadlock_core::record::StartedAt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The largest value that is read.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use beadlock_core::dialect::StartedAt;
+use beadlock_core::record::StartedAt;
 
 use crate::etcd::{Compare, KeyValue, Op, Txn, TxnAnswer};
 use crate::keys::{FleetKeys, Lease};

@@ -14,8 +14,8 @@
 
 pub mod agent;
 pub mod doctor;
-pub mod ground;
 pub mod ignored;
 pub mod list;
+pub mod same_dir;
 pub mod status;
 pub mod top;

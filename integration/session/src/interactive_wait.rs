@@ -8,10 +8,10 @@ use beadlock_base::error::Error as CheckerError;
 use nix::sys::signal::Signal;
 
 use beadlock_claim::error::{Code, Error, Exit};
-use beadlock_claim::keeping::{LossAlarm, first_lost};
+use beadlock_claim::kept_lock::{LossAlarm, first_lost};
 use beadlock_claim::loss::Loss;
-use beadlock_claim::observe::{Notice, Observer, Stopped, WaitControl, Waited};
-use beadlock_supervise::{signals::Signals, tree};
+use beadlock_claim::observe::{NotAcquired, Notice, Observer, WaitControl, WaitingFor};
+use beadlock_supervise::{process_tree, signals::Signals};
 
 /// Looks after the wait: tells the observer, hears signals, and notices the end of the process that waits.
 #[derive(Debug)]
@@ -70,10 +70,10 @@ impl WaitControl for InteractiveWait<'_> {
         Some(self.signals.as_fd())
     }
 
-    fn stopped(&mut self) -> Option<Stopped> {
+    fn stop_reason(&mut self) -> Option<NotAcquired> {
         while let Some(received) = self.signals.receive() {
             if received.signal != Signal::SIGCHLD {
-                return Some(Stopped::Signalled(received.signal));
+                return Some(NotAcquired::Signalled(received.signal));
             }
         }
         // As PID 1, or after a shell that became us.
@@ -97,7 +97,7 @@ impl WaitControl for InteractiveWait<'_> {
         })
     }
 
-    fn waiting(&mut self, waited: &Waited<'_>) -> Result<(), Stopped> {
+    fn waiting(&mut self, waited: &WaitingFor<'_>) -> Result<(), NotAcquired> {
         self.lost = first_lost(&mut self.others);
         if let Some((_, loss)) = &self.lost {
             return Err(loss.during_the_wait().into());

@@ -4,19 +4,19 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use beadlock_core::dialect::file::Mode;
+use beadlock_core::record::file::Mode;
 
 use super::session_claim::{ClaimEnd, CommandProcess, SessionClaim, Watchfulness};
 use beadlock_claim::kernel_lock::{KernelLock, WithoutRecord};
-use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::observe::{NotAcquired, WaitControl};
 use beadlock_claim::{
-    environment::Environment, error::Error, observe::Notice, trail::Trail, wait::Wait,
+    audit_trail::AuditTrail, environment::Environment, error::Error, observe::Notice, wait::Wait,
 };
 use beadlock_claim::{
-    keeping::LossAlarm,
-    leaving::Why,
+    kept_lock::LossAlarm,
     loss::Loss,
-    nested::{HELD_IDS, ids_with},
+    outer::{HELD_IDS, ids_with},
+    release_request::ReleaseReason,
     request::ClaimRequest,
     target::Target,
 };
@@ -28,7 +28,7 @@ pub struct KernelClaim<'a> {
     request: ClaimRequest,
     kernel: &'static dyn WithoutRecord,
     mode: Mode,
-    trail: &'a Trail<'a>,
+    trail: &'a AuditTrail<'a>,
     environment: &'a Environment,
     /// The id of the claim. Before the lock is taken it is the id that the command's environment gets.
     id: String,
@@ -43,7 +43,7 @@ impl<'a> KernelClaim<'a> {
         request: ClaimRequest,
         kernel: &'static dyn WithoutRecord,
         mode: Mode,
-        trail: &'a Trail<'a>,
+        trail: &'a AuditTrail<'a>,
         environment: &'a Environment,
     ) -> Result<Self, Error> {
         let target = &request.target;
@@ -103,8 +103,8 @@ impl SessionClaim for KernelClaim<'_> {
     fn obtain(
         &mut self,
         _child: CommandProcess<'_>,
-        attending: &mut dyn WaitControl,
-    ) -> Result<(), Stopped> {
+        control: &mut dyn WaitControl,
+    ) -> Result<(), NotAcquired> {
         let Self {
             request: ClaimRequest { target, wait, .. },
             kernel,
@@ -113,7 +113,7 @@ impl SessionClaim for KernelClaim<'_> {
             environment,
             ..
         } = self;
-        let lock = kernel.take(target, *mode, *wait, environment, attending, trail)?;
+        let lock = kernel.take(target, *mode, *wait, environment, control, trail)?;
         (self.id, self.is_nested) = (lock.id(), lock.is_nested());
         if self.is_nested {
             let (given, id) = (&target.given, &self.id);
@@ -140,7 +140,7 @@ impl SessionClaim for KernelClaim<'_> {
     fn end(
         &mut self,
         lost: Option<Loss>,
-        why: Why,
+        why: ReleaseReason,
         _failed_step: Option<&str>,
         _: &mut Signals,
     ) -> ClaimEnd {

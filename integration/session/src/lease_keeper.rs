@@ -21,11 +21,11 @@ use std::io::{self, ErrorKind, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fs::File, os::unix::ffi::OsStringExt, path::Path, process::Stdio, time::Duration};
 
-use beadlock_base::beside::{Helper, Helpers, close_the_rest, has_said_so};
-use beadlock_base::beside::{helper, helper_words};
 use beadlock_base::error::system_words;
+use beadlock_base::helper::{Helper, Helpers, close_the_rest, wait_ready};
+use beadlock_base::helper::{helper, helper_words};
 use beadlock_base::sys::{self, Spawn, Waiting, fork_waiting, ignore, pidfd_open};
-use beadlock_core::dialect::file::Mode;
+use beadlock_core::record::file::Mode;
 use beadlock_core::take::{Adopted, Held};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -38,19 +38,19 @@ use beadlock_base::escape::in_title;
 use beadlock_base::poll::wait_for;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::event::failed_to;
-use beadlock_claim::keeping::{Keeping, LossAlarm};
-use beadlock_claim::leaving::{Enders, Leaving, Left, Why};
+use beadlock_claim::kept_lock::{KeptLock, LossAlarm};
 use beadlock_claim::loss::{EndedWatch, Loss, WatchStart};
 use beadlock_claim::protocol::rules::ProtocolKind;
+use beadlock_claim::release_request::{Enders, ReleaseOutcome, ReleaseReason, ReleaseRequest};
 use beadlock_claim::{
-    envelope::Request, environment::Environment, kernel_lock::KernelLock, protocol::exact,
-    target::Target, trail::Trail, wait::Deadline,
+    audit_trail::AuditTrail, envelope::Request, environment::Environment, kernel_lock::KernelLock,
+    protocol::exact, target::Target, wait::Deadline,
 };
 use beadlock_console::talk::Talk;
 use beadlock_supervise::{
-    known_process::{KnownProcess, LEASE_KEEPER},
+    process_ref::{LEASE_KEEPER, ProcessRef},
+    process_tree,
     signals::Signals,
-    tree,
 };
 
 /// How long a keeper may take to let its caller go.
@@ -70,7 +70,7 @@ pub struct LeaseKeeperRequest {
     /// When `max_hold` is over, by the clock, in UTC and whole seconds: for people alone. `None`: it has no end.
     pub until: Option<String>,
     /// The process whose end ends the claim.
-    pub subject: Option<KnownProcess>,
+    pub subject: Option<ProcessRef>,
     /// The id of the command that has made the claim, for the audit file.
     pub request_id: String,
     /// The path of the audit file, absolute; `None`: the command named none.
@@ -213,7 +213,7 @@ impl LeaseKeeper {
     pub fn start(&mut self) -> Result<(), Error> {
         let go = |waiting: Waiting| waiting.go().and_then(sys::Starting::result);
         let begun = self.waiting.take().map_or(Ok(()), go);
-        let started = begun.and_then(|()| self.ready.take().map_or(Ok(()), has_said_so));
+        let started = begun.and_then(|()| self.ready.take().map_or(Ok(()), wait_ready));
         started.map_err(|error| {
             Error::new(
                 Code::Io,
@@ -352,9 +352,14 @@ fn adopt_record(target: &Target, id: &str) -> Option<Held> {
 }
 
 /// Keeps a claim with a record until its end. `None`: the keeping could not begin, or did not hand the lock back.
-fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>) -> Option<Exit> {
+fn keep_record(
+    mut vigil: Vigil,
+    held: Held,
+    target: &Target,
+    trail: &AuditTrail<'_>,
+) -> Option<Exit> {
     let lease = target.lease(&held);
-    let keeping = Keeping::begin(held, lease, WatchStart::AtOnce).ok()?;
+    let keeping = KeptLock::begin(held, lease, WatchStart::AtOnce).ok()?;
     let mut guard = keeping.guard(trail);
     let (lost, why) = vigil.keep(&mut guard);
     let saw_release = matches!(lost, Some(Loss::Released)) || guard.saw_release();
@@ -365,7 +370,7 @@ fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>)
         return Some(Exit::Done);
     }
     let observer = trail.observer();
-    let leaving = Leaving {
+    let leaving = ReleaseRequest {
         target,
         enders: Enders::Several,
         patience: LAST_PATIENCE,
@@ -378,12 +383,14 @@ fn keep_record(mut vigil: Vigil, held: Held, target: &Target, trail: &Trail<'_>)
         why,
         &mut InteractiveWait::wait_of(&mut vigil.signals, observer, None),
     ) {
-        Left::Lost(_) => Some(Exit::Lost),
-        Left::Released | Left::ByAnother | Left::Stuck => Some(Exit::Done),
+        ReleaseOutcome::Lost(_) => Some(Exit::Lost),
+        ReleaseOutcome::Released | ReleaseOutcome::ByAnother | ReleaseOutcome::Stuck => {
+            Some(Exit::Done)
+        }
     }
 }
 
-fn keep_kernel(mut vigil: Vigil, lock: Box<dyn KernelLock>, trail: &Trail<'_>) -> Exit {
+fn keep_kernel(mut vigil: Vigil, lock: Box<dyn KernelLock>, trail: &AuditTrail<'_>) -> Exit {
     let (lost, why) = vigil.keep(&mut lock.guard());
     if lock.end(lost, why, trail).is_some() {
         Exit::Lost
@@ -397,13 +404,13 @@ struct Vigil {
     /// The pipe on which the keeper says that it keeps the claim; `None`: it has said so.
     ready: Option<File>,
     deadline: Deadline,
-    subject: Option<KnownProcess>,
+    subject: Option<ProcessRef>,
     signals: Signals,
 }
 
 impl Vigil {
     /// Says that the claim is kept, and keeps it until there is a reason to end it, or it has ended.
-    fn keep(&mut self, guard: &mut LossAlarm<'_>) -> (Option<Loss>, Why) {
+    fn keep(&mut self, guard: &mut LossAlarm<'_>) -> (Option<Loss>, ReleaseReason) {
         // Our caller is waiting for this: by now nothing is missed, and what ends it does not end us. An error: it has
         // ended, which the other pipe says as well.
         let _ = self.ready.take().map(|mut ready| ready.write_all(b"."));
@@ -418,29 +425,29 @@ impl Vigil {
             if let Some(told) = guard.look(woken)
                 && !matches!(told.loss, Loss::Overdue { .. })
             {
-                return (Some(told.loss), Why::KEEPER_SIGNAL);
+                return (Some(told.loss), ReleaseReason::KEEPER_SIGNAL);
             }
             // Also by another look: the process may have ended before its end could be waited for.
-            if ended || self.subject.is_some_and(KnownProcess::has_ended) {
-                return (None, Why::PROCESS_ENDED);
+            if ended || self.subject.is_some_and(ProcessRef::has_ended) {
+                return (None, ReleaseReason::PROCESS_ENDED);
             }
             while let Some(received) = self.signals.receive() {
                 if matches!(
                     received.signal,
                     Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT
                 ) {
-                    return (None, Why::KEEPER_SIGNAL);
+                    return (None, ReleaseReason::KEEPER_SIGNAL);
                 }
             }
             if told {
                 match read(&stdin, &mut [0]) {
                     Ok(1) if let_stdin_go().is_ok() => is_known = true,
                     Err(Errno::EINTR) => {}
-                    _ => return (None, Why::NOT_HANDED_OVER),
+                    _ => return (None, ReleaseReason::NOT_HANDED_OVER),
                 }
             }
             if self.deadline.is_over() {
-                return (None, Why::MAX_HOLD);
+                return (None, ReleaseReason::MAX_HOLD);
             }
             let net = if self.subject.is_some() && end.is_none() {
                 NO_PIDFD

@@ -7,24 +7,24 @@ use beadlock_core::take::Held;
 
 use super::interactive_wait::InteractiveWait;
 use super::session_claim::{ClaimEnd, CommandProcess, SessionClaim, Watchfulness};
-use beadlock_claim::keeping::{Keeping, LossAlarm};
-use beadlock_claim::leaving::{Enders, Leaving, Left, Why};
+use beadlock_claim::kept_lock::{KeptLock, LossAlarm};
 use beadlock_claim::loss::{Loss, LossWatcher, WatchStart};
-use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::observe::{NotAcquired, WaitControl};
+use beadlock_claim::release_request::{Enders, ReleaseOutcome, ReleaseReason, ReleaseRequest};
 use beadlock_claim::{
+    audit_trail::AuditTrail,
     environment::Environment,
     error::Error,
     observe::{GateReach, Notice},
-    trail::Trail,
     wait::Wait,
 };
-use beadlock_claim::{nested, request::ClaimRequest, target::Target};
-use beadlock_supervise::{signals::Signals, watchdog::HearHeartbeats};
+use beadlock_claim::{outer, request::ClaimRequest, target::Target};
+use beadlock_supervise::{signals::Signals, watchdog::OnRenewal};
 
 /// The claim of a session on a lock with a record.
 pub struct RecordClaim<'a> {
     request: ClaimRequest,
-    trail: &'a Trail<'a>,
+    trail: &'a AuditTrail<'a>,
     environment: &'a Environment,
     state: State,
 }
@@ -32,7 +32,7 @@ pub struct RecordClaim<'a> {
 enum State {
     Wanted,
     Held(Held),
-    Kept(Keeping),
+    Kept(KeptLock),
     /// The outer claim, where this process can watch it.
     Nested(Option<Held>),
     Ended,
@@ -51,11 +51,11 @@ impl<'a> RecordClaim<'a> {
     /// its own target, since the claim would wait for itself; `trail` gets the error.
     pub fn new(
         request: ClaimRequest,
-        trail: &'a Trail<'a>,
+        trail: &'a AuditTrail<'a>,
         environment: &'a Environment,
     ) -> Result<Self, Error> {
         let target = &request.target;
-        nested::refuse_inside_a_cycle(target, environment)
+        outer::refuse_inside_a_cycle(target, environment)
             .inspect_err(|error| trail.blocked(error, &target.place))?;
         Ok(Self {
             request,
@@ -69,9 +69,9 @@ impl<'a> RecordClaim<'a> {
         self.request.outer.as_ref().unwrap_or(&self.request.id)
     }
 
-    fn leaving<'l>(&'l self, failure_step: Option<&'l str>) -> Leaving<'l> {
+    fn leaving<'l>(&'l self, failure_step: Option<&'l str>) -> ReleaseRequest<'l> {
         let patience = self.request.drain.max(Duration::from_secs(10));
-        Leaving {
+        ReleaseRequest {
             target: &self.request.target,
             enders: Enders::Owner,
             patience,
@@ -104,14 +104,14 @@ impl SessionClaim for RecordClaim<'_> {
             ("BEADLOCK_HELD_TARGET", target.absolute()),
             ("BEADLOCK_HELD_ID", self.id().into()),
             (
-                nested::HELD_IDS,
-                nested::ids_inside(self.id(), target, self.environment).into(),
+                outer::HELD_IDS,
+                outer::ids_inside(self.id(), target, self.environment).into(),
             ),
         ]
     }
 
     fn ends_with_us(&self) -> bool {
-        self.request.target.place.dialect().is_judged_by_time()
+        self.request.target.place.record_kind().is_judged_by_time()
     }
 
     fn wait(&self) -> Wait {
@@ -125,8 +125,8 @@ impl SessionClaim for RecordClaim<'_> {
     fn obtain(
         &mut self,
         child: CommandProcess<'_>,
-        attending: &mut dyn WaitControl,
-    ) -> Result<(), Stopped> {
+        control: &mut dyn WaitControl,
+    ) -> Result<(), NotAcquired> {
         let target = &self.request.target;
         let (observer, given) = (self.trail.observer(), &target.given);
         if let Some(id) = &self.request.outer {
@@ -139,7 +139,7 @@ impl SessionClaim for RecordClaim<'_> {
             observer.notice(&Notice::SharedFs { given, name, reach });
         }
         let pid = child.pid.unsigned_abs();
-        let held = self.request.acquire_audited(pid, attending, self.trail)?;
+        let held = self.request.acquire_audited(pid, control, self.trail)?;
         self.state = State::Held(held);
         Ok(())
     }
@@ -149,7 +149,7 @@ impl SessionClaim for RecordClaim<'_> {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Held(held) => {
                 let lease = target.lease(&held);
-                match Keeping::begin(held, lease, WatchStart::Later) {
+                match KeptLock::begin(held, lease, WatchStart::Later) {
                     Ok(keeping) => self.state = State::Kept(keeping),
                     Err(failed) => {
                         let (held, error) = *failed;
@@ -159,7 +159,7 @@ impl SessionClaim for RecordClaim<'_> {
                 }
             }
             // An outer claim is watched too, and never released here.
-            State::Nested(_) => self.state = State::Nested(nested::guard_of(self.id(), target)),
+            State::Nested(_) => self.state = State::Nested(outer::guard_of(self.id(), target)),
             state => self.state = state,
         }
         Ok(())
@@ -176,7 +176,7 @@ impl SessionClaim for RecordClaim<'_> {
         })
     }
 
-    fn tell(&self, pulse: Box<dyn HearHeartbeats>) {
+    fn tell(&self, pulse: Box<dyn OnRenewal>) {
         if let State::Kept(keeping) = &self.state {
             keeping.tell(pulse);
         }
@@ -193,7 +193,7 @@ impl SessionClaim for RecordClaim<'_> {
     fn end(
         &mut self,
         lost: Option<Loss>,
-        why: Why,
+        why: ReleaseReason,
         failed_step: Option<&str>,
         signals: &mut Signals,
     ) -> ClaimEnd {
@@ -220,19 +220,19 @@ impl SessionClaim for RecordClaim<'_> {
         };
         let age = held.age();
         let leaving = self.leaving(failed_step);
-        let mut attending = InteractiveWait::wait_of(signals, self.trail.observer(), None);
-        match leaving.end(held, lost, why, &mut attending) {
-            Left::Released | Left::ByAnother => ClaimEnd {
+        let mut control = InteractiveWait::wait_of(signals, self.trail.observer(), None);
+        match leaving.end(held, lost, why, &mut control) {
+            ReleaseOutcome::Released | ReleaseOutcome::ByAnother => ClaimEnd {
                 held: Some(age),
                 released: true,
                 lost: None,
             },
-            Left::Stuck => ClaimEnd {
+            ReleaseOutcome::Stuck => ClaimEnd {
                 held: Some(age),
                 released: false,
                 lost: None,
             },
-            Left::Lost(error) => ClaimEnd {
+            ReleaseOutcome::Lost(error) => ClaimEnd {
                 held: Some(age),
                 released: false,
                 lost: Some(error),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt};
 
 use beadlock_base::{error::system_words, escape::escaped_path, regular::CAREFULLY};
-use beadlock_core::outputs::Taken;
+use beadlock_core::reserved::Reserved;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::unistd::{AccessFlags, faccessat};
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub fn conclude(common: &Console, file: Option<&Path>, report: &Report, error: O
         .map(|claim| claim.path.as_path())
         .filter(|path| !path.as_os_str().is_empty())
         .collect();
-    if let Some(path) = file.filter(|path| Taken::of(path, &locks).is_none()) {
+    if let Some(path) = file.filter(|path| Reserved::of(path, &locks).is_none()) {
         let envelope = common.envelope(data(report), error);
         if let Err(why) = write(path, &envelope) {
             let (path, why) = (escaped_path(path), system_words(&why));

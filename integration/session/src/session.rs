@@ -11,7 +11,7 @@ use beadlock_claim::error::Problem;
 use std::time::{Duration, Instant};
 use std::{ffi::CString, ffi::OsString, io};
 
-use beadlock_base::{beside::Helpers, error::system_words, sys::Waiting};
+use beadlock_base::{error::system_words, helper::Helpers, sys::Waiting};
 use beadlock_core::{audit::WorkOutcome, facts::random_id};
 
 mod claims;
@@ -22,22 +22,22 @@ use crate::on_loss::OnLoss;
 use crate::session_claim::{CommandProcess, SessionClaim, Watchfulness};
 use crate::supervise::{LostClaim, RunningCommand, WorkEnd};
 use beadlock_claim::error::{Error, Exit};
-use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::observe::{NotAcquired, WaitControl};
 use beadlock_claim::report::Report;
 use beadlock_claim::{
     environment::Environment,
     event::failed_to,
-    keeping::first_lost,
-    leaving::Why,
+    kept_lock::first_lost,
     loss::Loss,
     observe::{Claimed, Notice, Observer},
+    release_request::ReleaseReason,
 };
 use beadlock_console::end::ProgramEnd;
 use beadlock_console::talk::Talk;
 use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
+use beadlock_supervise::process_tree::{self, CommandEnd, ProcessTree};
 use beadlock_supervise::signals::Signals;
-use beadlock_supervise::tree::{self, CommandEnd, Tree};
-use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog};
+use beadlock_supervise::watchdog::{self, CommandRef, EndTree, Watchdog};
 use claims::{described, guards, late_variables, none_is_claimed, variables_of};
 
 /// A command that is to run under claims, and all that its run needs.
@@ -84,7 +84,7 @@ impl Session<'_> {
         claims: &mut Claims<'_>,
         signals: &mut Signals,
         report: &mut Report,
-    ) -> Result<Finished, Stopped> {
+    ) -> Result<Finished, NotAcquired> {
         *report = described(claims);
         let token = random_id();
         let ends_with_us = claims.iter().any(|claim| claim.ends_with_us());
@@ -113,7 +113,8 @@ impl Session<'_> {
                 error
             }
         };
-        let tree = Tree::as_subreaper().map_err(|error| of_start(Error::of_subreaper(error)))?;
+        let tree =
+            ProcessTree::as_subreaper().map_err(|error| of_start(Error::of_subreaper(error)))?;
         let own_group = !has_terminal();
         let gate = claims.iter().find_map(|claim| claim.inherited());
         let waiting = command.fork(
@@ -160,7 +161,7 @@ impl Session<'_> {
         }
         let (ended, step) =
             stage.supervise(&mut running, waiting, self.steps.as_ref(), &variables)?;
-        let (end, why) = (ended.end(), Why::ended(ended.ending));
+        let (end, why) = (ended.end(), ReleaseReason::ended(ended.ending));
         let lost = stage.end(ended.cause, why, step.as_deref());
         // The command's tree was to be ended with us for as long as a claim stood.
         drop(watchdog);
@@ -182,7 +183,7 @@ struct Stage<'s, 'c> {
 
 impl Stage<'_, '_> {
     /// Obtains the claims in their order. Where one fails, those before it end.
-    fn obtain(&mut self, running: &RunningCommand) -> Result<(), Stopped> {
+    fn obtain(&mut self, running: &RunningCommand) -> Result<(), NotAcquired> {
         let name = self.command.holder_name();
         let child = CommandProcess {
             pid: running.pid,
@@ -209,29 +210,28 @@ impl Stage<'_, '_> {
             if keeps_up {
                 claim.wait_at_most(limit.saturating_sub(spent));
             }
-            let mut attending =
-                InteractiveWait::wait_of(self.signals, self.talk, Some(running.pid));
+            let mut control = InteractiveWait::wait_of(self.signals, self.talk, Some(running.pid));
             let after = guards(after)
                 .into_iter()
                 .map(|(at, guard)| (index + 1 + at, guard));
-            attending.others = guards(before).into_iter().chain(after).collect();
-            let mut obtained = claim.obtain(child, &mut attending);
+            control.others = guards(before).into_iter().chain(after).collect();
+            let mut obtained = claim.obtain(child, &mut control);
             if keeps_up && obtained.is_ok() {
                 obtained = claim
                     .keep_up()
                     .map_err(|error| error.ending(Exit::NotStarted).into());
             }
-            spent += attending.for_holder;
-            let lost = attending.lost.take();
+            spent += control.for_holder;
+            let lost = control.lost.take();
             let stopped = match obtained {
                 Ok(()) => {
-                    let stopped = attending.stopped();
+                    let stopped = control.stop_reason();
                     if turn + 1 == self.order.len() {
                         self.waited(begun);
                     }
                     stopped
                 }
-                Err(Stopped::Failed(error)) if keeps_up && lost.is_none() => {
+                Err(NotAcquired::Failed(error)) if keeps_up && lost.is_none() => {
                     Some(none_is_claimed(error, claim.target(), self.order.len(), spent).into())
                 }
                 Err(stopped) => Some(stopped),
@@ -253,7 +253,7 @@ impl Stage<'_, '_> {
         &mut self,
         child: CommandProcess<'_>,
         left: Duration,
-    ) -> Result<usize, Stopped> {
+    ) -> Result<usize, NotAcquired> {
         let mut steps: Vec<(String, usize)> = Vec::new();
         steps.extend(
             self.claims
@@ -274,12 +274,12 @@ impl Stage<'_, '_> {
             let Some(claim) = self.claims.get(*at) else {
                 continue;
             };
-            let mut attending = InteractiveWait::wait_of(self.signals, self.talk, Some(child.pid));
-            attending.others = guards(self.claims);
-            let taken = kept.and_then(|()| claim.take_second_step(child, &mut attending));
-            spent += attending.for_holder;
-            let lost = attending.lost.take();
-            if let Some(stopped) = taken.err().or_else(|| attending.stopped()) {
+            let mut control = InteractiveWait::wait_of(self.signals, self.talk, Some(child.pid));
+            control.others = guards(self.claims);
+            let taken = kept.and_then(|()| claim.take_second_step(child, &mut control));
+            spent += control.for_holder;
+            let lost = control.lost.take();
+            if let Some(stopped) = taken.err().or_else(|| control.stop_reason()) {
                 return Err(self.give_up(stopped, lost, false));
             }
         }
@@ -289,26 +289,26 @@ impl Stage<'_, '_> {
     /// A claim was not obtained, perhaps since another one is `lost`: all that stand end.
     fn give_up(
         &mut self,
-        stopped: Stopped,
+        stopped: NotAcquired,
         lost: Option<(usize, Loss)>,
         is_alone: bool,
-    ) -> Stopped {
-        let is_signal = is_alone || matches!(stopped, Stopped::Signalled(_));
+    ) -> NotAcquired {
+        let is_signal = is_alone || matches!(stopped, NotAcquired::Signalled(_));
         let is_lost = lost.is_some();
         let error = self.end(
             lost,
             if is_signal {
-                Why::SIGNAL
+                ReleaseReason::SIGNAL
             } else {
-                Why::NOT_STARTED
+                ReleaseReason::NOT_STARTED
             },
             None,
         );
-        error.filter(|_| is_lost).map_or(stopped, Stopped::from)
+        error.filter(|_| is_lost).map_or(stopped, NotAcquired::from)
     }
 
     /// Ends all claims where one of several has been lost since the last look during the waits.
-    fn refuse_loss(&mut self) -> Result<(), Stopped> {
+    fn refuse_loss(&mut self) -> Result<(), NotAcquired> {
         let Some((at, loss)) = first_lost(&mut guards(self.claims)) else {
             return Ok(());
         };
@@ -331,14 +331,14 @@ impl Stage<'_, '_> {
         &mut self,
         running: &mut RunningCommand,
         token: &str,
-    ) -> Result<Option<Watchdog>, Stopped> {
+    ) -> Result<Option<Watchdog>, NotAcquired> {
         let kept = self.claims.iter_mut().try_for_each(|claim| claim.keep_up());
         let watchdog = kept
             .and_then(|()| start_watchdog(self.claims, running, token, self.command, self.helpers));
         let watchdog = match watchdog {
             Ok(watchdog) => watchdog,
             Err(error) => {
-                self.end(None, Why::NOT_STARTED, None);
+                self.end(None, ReleaseReason::NOT_STARTED, None);
                 return Err(error.ending(Exit::NotStarted).into());
             }
         };
@@ -372,9 +372,9 @@ impl Stage<'_, '_> {
         waiting: Waiting,
         steps: Option<&Steps>,
         variables: &[(OsString, OsString)],
-    ) -> Result<(WorkEnd<LostClaim>, Option<String>), Stopped> {
+    ) -> Result<(WorkEnd<LostClaim>, Option<String>), NotAcquired> {
         if let Some(error) = self.claims.iter().find_map(|claim| claim.may_begin().err()) {
-            self.end(None, Why::NOT_STARTED, None);
+            self.end(None, ReleaseReason::NOT_STARTED, None);
             return Err(error.ending(Exit::NotStarted).into());
         }
         let late: Vec<CString> = late_variables(self.claims);
@@ -386,7 +386,7 @@ impl Stage<'_, '_> {
         let mut ended = match supervised {
             Ok(ended) => ended,
             Err(error) => {
-                self.end(None, Why::NOT_STARTED, None);
+                self.end(None, ReleaseReason::NOT_STARTED, None);
                 return Err(self.command.not_executed(error).into());
             }
         };
@@ -394,9 +394,11 @@ impl Stage<'_, '_> {
         self.report.ending = Some(ended.ending);
         self.report.left = ended.left.iter().map(|stat| stat.pid).collect();
         let step = steps.and_then(Steps::failed);
-        if let (Some(steps), WorkOutcome::Failure, None) =
-            (steps, Why::ended(ended.ending).result, &ended.cause)
-        {
+        if let (Some(steps), WorkOutcome::Failure, None) = (
+            steps,
+            ReleaseReason::ended(ended.ending).result,
+            &ended.cause,
+        ) {
             ended.cause = self.roll_back(running, steps, variables, step.as_deref());
         }
         let left = tree::without_upkeep(&ended.left);
@@ -454,7 +456,12 @@ impl Stage<'_, '_> {
 
     /// Ends every claim, the one that was obtained last first; the answer is the loss that was seen, else the first
     /// one.
-    fn end(&mut self, lost: Option<(usize, Loss)>, why: Why, step: Option<&str>) -> Option<Error> {
+    fn end(
+        &mut self,
+        lost: Option<(usize, Loss)>,
+        why: ReleaseReason,
+        step: Option<&str>,
+    ) -> Option<Error> {
         let mut error = None;
         let (at, mut loss) = lost.map_or((None, None), |(at, loss)| (Some(at), Some(loss)));
         for &index in self.order.iter().rev() {
@@ -527,7 +534,7 @@ fn start_watchdog(
         .first()
         .map(|(claim, _)| claim.target().given.as_str())
         .unwrap_or_default();
-    let process = KnownCommand::of(running.pid, running.own_group);
+    let process = CommandRef::of(running.pid, running.own_group);
     let watchdog = Watchdog::start(
         helpers,
         process,

@@ -3,13 +3,15 @@
 use std::{ffi::OsString, fmt, os::fd::BorrowedFd, time::Duration};
 
 use beadlock_base::deadline::WorkDeadline;
-use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::observe::{NotAcquired, WaitControl};
 
 use beadlock_claim::lease::LeaseTimes;
 use beadlock_claim::{error::Error, observe::Claimed, wait::Wait};
-use beadlock_claim::{keeping::LossAlarm, leaving::Why, loss::Loss, target::Target};
+use beadlock_claim::{
+    kept_lock::LossAlarm, loss::Loss, release_request::ReleaseReason, target::Target,
+};
 use beadlock_supervise::signals::Signals;
-use beadlock_supervise::watchdog::HearHeartbeats;
+use beadlock_supervise::watchdog::OnRenewal;
 
 /// One claim of a session. The session calls these in the order in which they stand here; of several claims each is
 /// kept up before the next one is obtained.
@@ -50,8 +52,8 @@ pub trait SessionClaim: fmt::Debug {
     fn obtain(
         &mut self,
         child: CommandProcess<'_>,
-        attending: &mut dyn WaitControl,
-    ) -> Result<(), Stopped>;
+        control: &mut dyn WaitControl,
+    ) -> Result<(), NotAcquired>;
     /// The key that orders the second steps of a session's claims; `None`: this claim has no second step.
     fn second_step(&self) -> Option<&str> {
         None
@@ -62,7 +64,7 @@ pub trait SessionClaim: fmt::Debug {
         &self,
         _child: CommandProcess<'_>,
         _attending: &mut dyn WaitControl,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), NotAcquired> {
         Ok(())
     }
     /// Keeps the claim up from now on. After an error the claim still stands.
@@ -74,7 +76,7 @@ pub trait SessionClaim: fmt::Debug {
         None
     }
     /// From now on the watchdog is told of each heartbeat.
-    fn tell(&self, _pulse: Box<dyn HearHeartbeats>) {}
+    fn tell(&self, _pulse: Box<dyn OnRenewal>) {}
     /// From now on the watchdog is told of each new deadline.
     fn tell_deadlines(&mut self, _hear: Box<dyn FnMut(WorkDeadline)>) {}
     /// Whether the command may execute now; the error says why not. Asked last, when everything else is ready.
@@ -105,7 +107,7 @@ pub trait SessionClaim: fmt::Debug {
     fn end(
         &mut self,
         lost: Option<Loss>,
-        why: Why,
+        why: ReleaseReason,
         failed_step: Option<&str>,
         signals: &mut Signals,
     ) -> ClaimEnd;

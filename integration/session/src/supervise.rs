@@ -17,13 +17,13 @@ use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 use crate::on_loss::OnLoss;
 use beadlock_base::poll::wait_for_each;
 use beadlock_claim::error::Exit;
-use beadlock_claim::keeping::{LossAlarm, LossReport};
+use beadlock_claim::kept_lock::{LossAlarm, SeenLoss};
 use beadlock_claim::loss::Loss;
 use beadlock_console::end::ProgramEnd;
 use beadlock_console::talk::Talk;
 use beadlock_supervise::ending::{Ending, EndingStep, Now, TreeLook};
+use beadlock_supervise::process_tree::{self, CommandEnd, ProcessTree};
 use beadlock_supervise::signals::{Received, Signals};
-use beadlock_supervise::tree::{self, CommandEnd, Tree};
 
 /// A command's process, and how it is supervised.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct RunningCommand {
     /// Whether the end of the tree is waited for without a signal or a loss, too.
     pub wait_group: bool,
     /// All that the command has started.
-    pub tree: Tree,
+    pub tree: ProcessTree,
 }
 
 /// How a supervised command has ended.
@@ -175,7 +175,7 @@ impl Alarms for Guards<'_> {
 
 impl Guards<'_> {
     /// The lock is lost: nobody is kept away any more.
-    fn lost(&self, claim: usize, told: LossReport, is_late: bool) -> Alarm<LostClaim> {
+    fn lost(&self, claim: usize, told: SeenLoss, is_late: bool) -> Alarm<LostClaim> {
         let (cause, subject) = (&told.cause, told.loss.subject());
         let grace = match &told.loss {
             // Before somebody else may have the lock.
@@ -394,7 +394,7 @@ impl RunningCommand {
         let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         matches!(
             waitid(Id::Pid(Pid::from_raw(self.pid)), flags),
-            Ok(WaitStatus::Stopped(..))
+            Ok(WaitStatus::NotAcquired(..))
         )
     }
 

@@ -7,13 +7,13 @@ use std::{ffi::OsStr, future::Future, path::PathBuf, pin::Pin, thread, time::Dur
 
 use beadlock_base::{escape::escaped, sys::process_id};
 use beadlock_core::Options;
-use beadlock_core::dialect::beads::holder_name_is_fit;
+use beadlock_core::record::beads::holder_name_is_fit;
 
 use super::locks::{self, LockAttendant, LockEnding, ReleaseOrder, Terms, WaitBell};
 use super::{dir::Directory, ending, guard::CommandGuard};
 use crate::hold::Hold;
 use beadlock_claim::labels::Labels;
-use beadlock_claim::observe::Stopped;
+use beadlock_claim::observe::NotAcquired;
 use beadlock_claim::{environment::Environment, wait::Wait};
 use beadlock_claim::{error::Error, protocol::lock_at, words::of_no_process};
 use beadlock_supervise::command::holder_name;
@@ -158,8 +158,8 @@ impl CommandLock {
         };
         let claim = match hold.claim_on(target.clone(), &environment, &mut LockAttendant(bell)) {
             Ok(claim) => claim,
-            Err(Stopped::Failed(error)) => return Err(error),
-            Err(Stopped::Signalled(_)) => {
+            Err(NotAcquired::Failed(error)) => return Err(error),
+            Err(NotAcquired::Signalled(_)) => {
                 drop(wanted);
                 locks::stay();
             }

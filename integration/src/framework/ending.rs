@@ -20,8 +20,8 @@ use beadlock_claim::error::{Code, Error};
 use beadlock_claim::words::of_no_process;
 use beadlock_supervise::{
     ending::{self as tree_end, Asks, Members, TreeLook, end_all},
+    process_tree::{self, ProcessTree},
     signals::Received,
-    tree::{self, Tree},
 };
 
 /// Signals that end the process with its locks released, unless they were ignored when the first lock was wanted.
@@ -161,7 +161,7 @@ impl Inbox {
 /// own PID namespace nobody is: children are waited for, and do not hear of the signal. A process that was
 /// started by one that was told, in the same clock tick, does not hear of it.
 struct Children<'i> {
-    tree: Tree,
+    tree: ProcessTree,
     /// The children that live, as far as is known: an orphan stays known.
     known: Vec<Stat>,
     /// Whether any child lives, seen or not.
@@ -176,7 +176,7 @@ struct Children<'i> {
 
 impl<'i> Children<'i> {
     /// All below this process but what is not of `tree`; they are to hear of `first`, and of what comes in later.
-    fn of(tree: Tree, first: Received, inbox: &'i mut Inbox) -> Self {
+    fn of(tree: ProcessTree, first: Received, inbox: &'i mut Inbox) -> Self {
         // Orphans fall to us from now on: a child may have started one between a look and its own end. Where nobody can
         // be seen, nobody would be told, and their ends would count as children for ever.
         if process::proc_is_ours() {

@@ -10,7 +10,7 @@ use beadlock_core::take::Release;
 use super::locks;
 use crate::hold::Claim;
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::{environment::Environment, nested, target::Target};
+use beadlock_claim::{environment::Environment, outer, target::Target};
 
 /// A command's lock that this process holds. [`CommandGuard::release`] ends it; dropping it is the net, and a signal or
 /// `exit` releases it too.
@@ -134,7 +134,7 @@ impl Running {
     /// Variables for the environment of a child (`Command::envs`) that may want the same lock: it runs under this one,
     /// instead of waiting for it.
     pub fn environment(&self) -> [(&'static str, OsString); 3] {
-        let ids = nested::ids_inside(self.id(), &self.0.target, &Environment::read());
+        let ids = outer::ids_inside(self.id(), &self.0.target, &Environment::read());
         [
             ("BEADLOCK_HELD_TARGET", self.0.target.absolute()),
             ("BEADLOCK_HELD_ID", self.id().into()),

@@ -17,9 +17,9 @@ use nix::sys::signal::Signal;
 
 use crate::hold::Claim;
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::observe::{NotAcquired, WaitControl};
 use beadlock_claim::wait::Deadline;
-use beadlock_supervise::tree::Tree;
+use beadlock_supervise::process_tree::ProcessTree;
 
 /// The first step when a signal ends the process: end the children, or release the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ enum Progress {
 struct State {
     locks: Vec<Lock>,
     /// Processes below this one, without those that ran before the first of the locks was wanted; `None` before that.
-    tree: Option<Tree>,
+    tree: Option<ProcessTree>,
     last: u64,
 }
 
@@ -140,9 +140,9 @@ impl WaitControl for LockAttendant<'_> {
         Some(self.0.fd.as_fd())
     }
 
-    fn stopped(&mut self) -> Option<Stopped> {
+    fn stop_reason(&mut self) -> Option<NotAcquired> {
         match ending() {
-            Some(LockEnding::Signal(signal)) => Some(Stopped::Signalled(signal)),
+            Some(LockEnding::Signal(signal)) => Some(NotAcquired::Signalled(signal)),
             Some(LockEnding::Exit) => Some(too_late().into()),
             None if self.0.is_withdrawn() => {
                 Some(Error::new(Code::Io, "nobody waits for the lock any more").into())
@@ -192,7 +192,7 @@ pub fn want(path: &Path, terms: Terms, bell: &Arc<WaitBell>) -> Result<PendingLo
             .detailed(format!("lock_file={path} holder_pid={pid}")));
     }
     if state.locks.is_empty() {
-        state.tree = Some(Tree::from_now_on());
+        state.tree = Some(ProcessTree::from_now_on());
     }
     if ending().is_some() {
         bell.ring();
@@ -350,7 +350,7 @@ pub fn all_returned() -> bool {
 
 /// Takes out the tree of processes that have come since the first of the locks was wanted, for the thread that ends
 /// this process.
-pub fn take_tree() -> Tree {
+pub fn take_tree() -> ProcessTree {
     state().tree.take().unwrap_or_default()
 }
 

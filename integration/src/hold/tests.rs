@@ -65,7 +65,7 @@ fn a_claim_that_was_overwritten_is_no_longer_held() {
     let under_it = Environment::of(&[("BEADLOCK_ID", claim.id())]);
     let nested = Hold::on(&dir)
         .wait(Wait::No)
-        .claim_in(&under_it, &mut Unattended)
+        .claim_in(&under_it, &mut Uninterrupted)
         .unwrap();
     claim.still_held().unwrap();
     nested.still_held().unwrap();
@@ -92,20 +92,20 @@ fn a_claim_inside_a_hold_of_the_same_database_is_nested() {
     };
     let inner = Hold::on(&dir)
         .wait(Wait::No)
-        .claim_in(&held_here(outer.id()), &mut Unattended)
+        .claim_in(&held_here(outer.id()), &mut Uninterrupted)
         .unwrap();
     assert_eq!(inner.id(), outer.id());
     inner.release().unwrap();
     drop(
         Hold::on(&dir)
             .wait(Wait::No)
-            .claim_in(&held_here(outer.id()), &mut Unattended)
+            .claim_in(&held_here(outer.id()), &mut Uninterrupted)
             .unwrap(),
     );
     assert!(dir.join(".exclusive-lock").exists(), "it releases nothing");
     let stranger = Hold::on(&dir)
         .wait(Wait::No)
-        .claim_in(&held_here("other"), &mut Unattended);
+        .claim_in(&held_here("other"), &mut Uninterrupted);
     assert_eq!(Error::from(stranger.unwrap_err()).code(), Code::LockHeld);
     outer.release().unwrap();
     assert!(!dir.join(".exclusive-lock").exists());

@@ -11,7 +11,7 @@ use beadlock_core::{Options, Verdict};
 use super::{MemoryLock, PATIENCE, Record};
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::{environment::Environment, words};
-use beadlock_claim::{gate, nested, observe::Unattended, target::Target};
+use beadlock_claim::{gate, observe::Uninterrupted, outer, target::Target};
 
 /// How often another look is taken when something came in between.
 const ROUNDS: usize = 5;
@@ -47,12 +47,12 @@ impl MemoryLock {
         if target.is_nowhere() {
             return Ok(None);
         }
-        nested::refuse_to(&target, &environment, "break")?;
+        outer::refuse_to(&target, &environment, "break")?;
         let taken = gate::take_or_advise(
             target.dir(),
             PATIENCE,
             "try again when that has ended",
-            &mut Unattended,
+            &mut Uninterrupted,
         )?;
         let gate = taken.map_err(|why| {
             Error::io(

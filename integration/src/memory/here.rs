@@ -13,10 +13,10 @@ use beadlock_core::look::look;
 
 use beadlock_base::poll::wait_for;
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::observe::{Stopped, Unattended, WaitControl};
+use beadlock_claim::observe::{NotAcquired, Uninterrupted, WaitControl};
 use beadlock_claim::wait::{Deadline, Wait};
 use beadlock_claim::{
-    keeping::Keeping, lease::heartbeat::HeartbeatEvent, loss::Loss, nested, patience,
+    kept_lock::KeptLock, lease::heartbeat::HeartbeatEvent, loss::Loss, outer, retry,
 };
 use beadlock_claim::{release::release, target::Target};
 
@@ -55,8 +55,8 @@ pub struct DirectoryTurn {
 pub fn enter(
     target: &Target,
     wait: Wait,
-    attendant: &mut dyn WaitControl,
-) -> Result<DirectoryEntry, Stopped> {
+    control: &mut dyn WaitControl,
+) -> Result<DirectoryEntry, NotAcquired> {
     let (process, dir) = (std::process::id(), target.dir().to_owned());
     let deadline = Deadline::after(wait.limit());
     loop {
@@ -73,17 +73,17 @@ pub fn enter(
         }
         if deadline.is_over() {
             return Err(
-                patience::held(target, &look(&target.place, &Options::default()), wait).into(),
+                retry::held(target, &look(&target.place, &Options::default()), wait).into(),
             );
         }
-        let [signalled] = wait_for([attendant.signals()], SHORTLY);
-        attendant.heed(signalled)?;
+        let [signalled] = wait_for([control.signals()], SHORTLY);
+        control.check_stop(signalled)?;
     }
 }
 
 impl DirectoryTurn {
     /// Enters the lock as standing, kept up by `keeping`; `None`: by the `beadlock hold` that this process runs in.
-    pub fn stands(self, keeping: Option<Keeping>, id: String, target: Target) -> Arc<Standing> {
+    pub fn stands(self, keeping: Option<KeptLock>, id: String, target: Target) -> Arc<Standing> {
         let entry = (self.process, self.dir.clone());
         let standing = Arc::new(Standing {
             keeping: Mutex::new(keeping),
@@ -109,7 +109,7 @@ impl Drop for DirectoryTurn {
 #[derive(Debug)]
 pub struct Standing {
     /// The upkeep of the lock; `None` where it is an outer claim's, and once it is released.
-    keeping: Mutex<Option<Keeping>>,
+    keeping: Mutex<Option<KeptLock>>,
     /// When the lock was acquired, by the clock that nobody sets.
     since: Duration,
     lost: Mutex<Option<LostLock>>,
@@ -134,7 +134,7 @@ impl Standing {
         if lost.is_none() {
             *lost = self.told();
         }
-        if lost.is_none() && !nested::stands(&self.id, &self.target) {
+        if lost.is_none() && !outer::stands(&self.id, &self.target) {
             *lost = Some(self.told_soon());
         }
         match &*lost {
@@ -148,7 +148,7 @@ impl Standing {
     /// The loss that the heartbeats have told.
     fn told(&self) -> Option<LostLock> {
         let keeping = locked(&self.keeping);
-        let Some(Keeping::Beating(beats)) = &*keeping else {
+        let Some(KeptLock::Beating(beats)) = &*keeping else {
             return None;
         };
         let lost = |news| match news {
@@ -191,7 +191,7 @@ impl Standing {
             );
             return Err(Error::new(Code::Io, message));
         };
-        release(held, self.target.dir(), PATIENCE, &mut Unattended)
+        release(held, self.target.dir(), PATIENCE, &mut Uninterrupted)
             .map(|_| ())
             .map_err(|failed| failed.1)
     }

@@ -33,19 +33,19 @@ use beadlock_claim::error::Problem;
 use std::path::{Path, PathBuf};
 use std::{cell::RefCell, ffi::OsStr, sync::Arc, time::Duration};
 
-use beadlock_core::dialect::memory::UNKNOWN;
+use beadlock_core::record::memory::UNKNOWN;
 use beadlock_core::{Options, Verdict};
 use beadlock_core::{facts::random_id, look::look};
 
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::observe::{Stopped, Unattended, WaitControl};
+use beadlock_claim::observe::{NotAcquired, Uninterrupted, WaitControl};
 use beadlock_claim::protocol::memory::{self, make};
 use beadlock_claim::{
-    asking::CancelCheck,
+    cancel_check::CancelCheck,
     draft::RecordDraft,
-    keeping::Keeping,
+    kept_lock::KeptLock,
     loss::WatchStart,
-    nested,
+    outer,
     request::{ClaimRequest, LockDraft},
 };
 use beadlock_claim::{environment::Environment, wait::Wait};
@@ -53,7 +53,7 @@ use beadlock_claim::{release::release, target::Target};
 use here::{DirectoryEntry, Standing};
 
 pub use beadlock_claim::protocol::memory::{WAIT, status::Status};
-pub use beadlock_core::dialect::memory::{Limits, Record};
+pub use beadlock_core::record::memory::{Limits, Record};
 pub use broken::{BreakLimit, BrokenLock};
 
 /// For how long the directory's flock is waited for, which others have for moments only.
@@ -117,7 +117,7 @@ impl MemoryLock {
     /// [`Code::LockStale`] for a lock file that could not be dealt with; and what the system refused. Nothing is held
     /// then.
     pub fn acquire(&self, operation: &str, wait: Wait) -> Result<Guard, Error> {
-        Ok(self.acquire_in(operation, wait, &mut Unattended)?)
+        Ok(self.acquire_in(operation, wait, &mut Uninterrupted)?)
     }
 
     /// [`MemoryLock::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so,
@@ -130,8 +130,8 @@ impl MemoryLock {
     ) -> Result<Option<Guard>, Error> {
         match self.acquire_in(operation, wait, &mut CancelCheck::whether(&mut is_over)) {
             Ok(guard) => Ok(Some(guard)),
-            Err(Stopped::Signalled(_)) => Ok(None),
-            Err(Stopped::Failed(error)) => Err(error),
+            Err(NotAcquired::Signalled(_)) => Ok(None),
+            Err(NotAcquired::Failed(error)) => Err(error),
         }
     }
 
@@ -158,7 +158,7 @@ impl MemoryLock {
             .record
             .as_ref()
             .is_some_and(|record| record.pid() == i64::from(std::process::id()));
-        let we_hold_it = is_ours || nested::outer_claim(&target, &environment).is_some();
+        let we_hold_it = is_ours || outer::outer_claim(&target, &environment).is_some();
         Ok(Status::of(&look, &self.limits, we_hold_it))
     }
 
@@ -178,14 +178,14 @@ impl MemoryLock {
         &self,
         operation: &str,
         wait: Wait,
-        attendant: &mut dyn WaitControl,
-    ) -> Result<Guard, Stopped> {
+        control: &mut dyn WaitControl,
+    ) -> Result<Guard, NotAcquired> {
         let environment = Environment::read();
         make(&self.target(&environment)?)?;
         // Once more: now its directory is there, and has a path without links.
         let target = self.target(&environment)?;
-        nested::refuse_inside_a_cycle(&target, &environment)?;
-        let turn = match here::enter(&target, wait, attendant)? {
+        outer::refuse_inside_a_cycle(&target, &environment)?;
+        let turn = match here::enter(&target, wait, control)? {
             DirectoryEntry::Again(standing) => {
                 return Ok(Guard {
                     standing,
@@ -194,7 +194,7 @@ impl MemoryLock {
             }
             DirectoryEntry::First(turn) => turn,
         };
-        if let Some(id) = nested::outer_claim(&target, &environment) {
+        if let Some(id) = outer::outer_claim(&target, &environment) {
             return Ok(Guard {
                 standing: turn.stands(None, id, target),
                 broken: Vec::new(),
@@ -227,14 +227,14 @@ impl MemoryLock {
         };
         let target = &request.target;
         let broken = RefCell::new(Vec::new());
-        let held = request.acquire(std::process::id(), attendant, |removed| {
+        let held = request.acquire(std::process::id(), control, |removed| {
             broken.borrow_mut().extend(target.removed(removed))
         })?;
         let (id, lease) = (held.id().to_owned(), target.lease(&held));
-        let keeping = Keeping::begin(held, lease, WatchStart::Later).map_err(|failed| {
+        let keeping = KeptLock::begin(held, lease, WatchStart::Later).map_err(|failed| {
             let (held, error) = *failed;
             // It is stale by itself before long.
-            let _ = release(held, target.dir(), PATIENCE, &mut Unattended);
+            let _ = release(held, target.dir(), PATIENCE, &mut Uninterrupted);
             error
         })?;
         Ok(Guard {

@@ -17,7 +17,7 @@ fn directory() -> (tempfile::TempDir, PathBuf) {
 fn write(dir: &Path, pid: u32, age: i64) {
     let now = beadlock_core::facts::now().0 - jiff::SignedDuration::from_secs(age);
     let (time, host) = (
-        beadlock_core::dialect::StartedAt(now),
+        beadlock_core::record::StartedAt(now),
         beadlock_core::facts::hostname().unwrap(),
     );
     let json = format!(

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use beadlock_base::sys::{Flock, flock};
 use beadlock_checker::{Cycle, Entered, should_skip_database};
-use beadlock_core::dialect::beads::Record;
 use beadlock_core::facts::hostname;
+use beadlock_core::record::beads::Record;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, open, openat};
 use nix::sys::signal::kill;
 use nix::sys::stat::{Mode, fstat, fstatat};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use beadlock_checker::should_skip_database;
-use beadlock_core::dialect::beads::Record;
+use beadlock_core::record::beads::Record;
 
 use super::calls::enter_and_leave;
 use super::ratio::{Batch, Clock, Ratios};

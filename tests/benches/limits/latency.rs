@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use beadlock_core::dialect::beads::Record;
+use beadlock_core::record::beads::Record;
 use beadlock_tests::{Dice, Scene, Spread, become_subreaper, wait_until};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use beadlock_core::dialect::beads::Record;
+use beadlock_core::record::beads::Record;
 use beadlock_tests::binaries;
 
 use super::ratio::{Clock, Ratios};

@@ -1,4 +1,4 @@
-//! The table of the beads dialect (docs/design.md#the-beads-rule), row by row: what `beadlock check` and one cycle of
+//! The table of the beads protocol (docs/design.md#the-beads-rule), row by row: what `beadlock check` and one cycle of
 //! the agent say.
 
 use std::fs;

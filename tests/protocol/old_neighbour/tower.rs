@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 use beadlock_checker::{Options, Place, Skip};
-use beadlock_core::dialect::tower::{LockName, Record, StartedAt};
+use beadlock_core::record::tower::{LockName, Record, StartedAt};
 use beadlock_core::take::{Attempt, Site, Step};
 use beadlock_core::{facts, gate::Gate};
 use beadlock_tests::wait::PATIENCE;

@@ -6,8 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
 
-use beadlock_core::dialect::beads::Record;
 use beadlock_core::facts::is_process_alive;
+use beadlock_core::record::beads::Record;
 use beadlock_tests::{Dice, lock_text, this_host};
 
 use super::cast::Role;

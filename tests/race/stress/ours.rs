@@ -5,8 +5,8 @@ use std::path::Path;
 use beadlock_checker::{
     Cycle, Decision, Entered, Options, Place, Proceed, check, should_skip_database,
 };
-use beadlock_core::dialect::beads::Record;
 use beadlock_core::gate::Gate;
+use beadlock_core::record::beads::Record;
 use beadlock_core::take::{Attempt, Held, Means, Release, Settled, Site, Step};
 use beadlock_tests::Dice;
 

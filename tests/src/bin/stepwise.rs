@@ -11,8 +11,8 @@ use std::os::unix::process::parent_id;
 use std::path::Path;
 
 use beadlock_checker::{Decision, Options, Place, Verdict};
-use beadlock_core::dialect::{Record, beads, memory};
 use beadlock_core::facts::{hostname, now, random_id};
+use beadlock_core::record::{Record, beads, memory};
 use beadlock_core::take::{
     Attempt, BreakableLock, Broken, Held, Licence, Means, Release, Settled, Site, Step,
 };

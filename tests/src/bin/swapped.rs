@@ -19,8 +19,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use beadlock_base::beside::{self, Helpers};
-use beadlock_base::opened::OpenDirectory;
+use beadlock_base::helper::{self, Helpers};
+use beadlock_base::open_directory::OpenDirectory;
 use beadlock_checker::{Cycle, Entered, Options};
 use beadlock_core::gate::Gate;
 use beadlock_supervise::runner::{self, Order, RunEnd};

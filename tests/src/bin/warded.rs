@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use beadlock_base::beside::{self, HelperProgram};
 use beadlock_base::deadline::WorkDeadline;
+use beadlock_base::helper::{self, HelperProgram};
 use beadlock_base::sys::{Spawn, fork_waiting};
-use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog, WatchdogHelper};
+use beadlock_supervise::watchdog::{self, CommandRef, EndTree, Watchdog, WatchdogHelper};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
@@ -69,7 +69,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     };
     let watchdog = Watchdog::start(
         helpers,
-        KnownCommand::of(pid, own_group),
+        CommandRef::of(pid, own_group),
         at_end,
         ("test", "test"),
         &[],

@@ -1,8 +1,8 @@
 use beadlock_base::escape::is_harmless;
 use beadlock_checker::{Decision, Reason, Skip};
 use beadlock_core::decision::NotChecked;
-use beadlock_core::dialect::Rejected;
-use beadlock_core::dialect::beads::Record;
+use beadlock_core::record::Rejected;
+use beadlock_core::record::beads::Record;
 use serde_json::Value;
 
 use super::log::summed_up;

@@ -3,11 +3,11 @@ use std::time::Duration;
 
 use beadlock_base::process::Liveness;
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
-use beadlock_core::dialect::memory::{
+use beadlock_core::facts::{Facts, Ids};
+use beadlock_core::record::memory::{
     Limits, Record, Rejected, StartedAt, UNREFRESHED, judge, rewrite, timed_out,
 };
-use beadlock_core::dialect::{BeadlockKey, Moment, Record as AnyRecord, Rewrite};
-use beadlock_core::facts::{Facts, Ids};
+use beadlock_core::record::{BeadlockKey, Moment, Record as AnyRecord, Rewrite};
 
 use super::is_fit_to_be_said;
 

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
-use beadlock_core::dialect::tower::{
+use beadlock_core::record::tower::{
     Record, Rejected, StartedAt, answer_stale, judge, rewrite, silence,
 };
-use beadlock_core::dialect::{Moment, Rewrite};
+use beadlock_core::record::{Moment, Rewrite};
 
 use super::is_fit_to_be_said;
 

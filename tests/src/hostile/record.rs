@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use beadlock_base::process::Liveness;
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
-use beadlock_core::dialect::beads::{Record, Rejected, judge};
 use beadlock_core::facts::{Facts, Ids};
+use beadlock_core::record::beads::{Record, Rejected, judge};
 
 use super::is_fit_to_be_said;
 

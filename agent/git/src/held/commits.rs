@@ -10,7 +10,7 @@ use super::records::{Text, ids_in};
 use crate::{Event, Part, to_type};
 use beadlock_repository::names::is_record_name;
 use beadlock_repository::{
-    Distance, Git, GitReason, HindranceKind, Repository, Stop, Upstream, blobs, counted,
+    Distance, Git, GitReason, HindranceKind, Repository, SyncStop, Upstream, blobs, counted,
 };
 
 /// A record file in two commits, by its ids.
@@ -29,14 +29,14 @@ struct Changed {
 
 impl Changed {
     /// The record files of the database in which two commits differ, with their contents.
-    fn between(repository: &Repository, from: &str, to: &str) -> Result<Self, Stop> {
+    fn between(repository: &Repository, from: &str, to: &str) -> Result<Self, SyncStop> {
         let mut changed = Self::in_databases(repository, from, to)?;
         changed.files.retain(|file| repository.has(&file.path));
         changed.read(repository)
     }
 
     /// The record files of every database of the repository in which two commits differ, without their contents.
-    fn in_databases(repository: &Repository, from: &str, to: &str) -> Result<Self, Stop> {
+    fn in_databases(repository: &Repository, from: &str, to: &str) -> Result<Self, SyncStop> {
         let args = ["diff-tree", "-r", "-z", "--no-renames", from, to];
         let words = repository.git.call(args).words()?;
         let files = words
@@ -48,7 +48,7 @@ impl Changed {
         Ok(Self { files, texts })
     }
 
-    fn read(self, repository: &Repository) -> Result<Self, Stop> {
+    fn read(self, repository: &Repository) -> Result<Self, SyncStop> {
         let files = self.files;
         let ids: BTreeSet<_> = files
             .iter()
@@ -89,7 +89,7 @@ impl Changed {
         repository: &Repository,
         file: &TwoVersions,
         tree: &str,
-    ) -> Result<Option<Fault>, Stop> {
+    ) -> Result<Option<Fault>, SyncStop> {
         if let Some((kind, line)) = self.blemish(file) {
             return Ok(Some(Fault::Line(kind, line)));
         }
@@ -131,7 +131,7 @@ fn others(
     git: &Git,
     ids: &BTreeMap<Vec<u8>, String>,
     path: &[u8],
-) -> Result<HashMap<String, Text>, Stop> {
+) -> Result<HashMap<String, Text>, SyncStop> {
     let others: BTreeSet<_> = ids
         .iter()
         .filter(|(other, _)| is_record_name(other) && *other != path)
@@ -141,7 +141,7 @@ fn others(
 }
 
 /// Refuses to push commits with a version that is held: somebody has committed it by hand, and pushes it by hand.
-pub(crate) fn refuse_ahead(repository: &Repository, distance: &Distance) -> Result<(), Stop> {
+pub(crate) fn refuse_ahead(repository: &Repository, distance: &Distance) -> Result<(), SyncStop> {
     // One commit of this very sync was looked at before it was made.
     let Some(place) = distance.upstream.as_ref().filter(|_| !distance.is_ours) else {
         return Ok(());
@@ -169,7 +169,7 @@ pub(crate) fn refuse_ahead(repository: &Repository, distance: &Distance) -> Resu
         counted(distance.ahead, "commit"),
         if distance.ahead == 1 { "is" } else { "are" },
     );
-    let stop = Stop::notice(
+    let stop = SyncStop::notice(
         Event::NotPushing,
         HindranceKind::NotPushing,
         GitReason::Held,
@@ -190,7 +190,7 @@ pub(crate) fn refuse_arriving(
     repository: &Repository,
     upstream: &Upstream,
     (from, to): (&str, &str),
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let changed = Changed::in_databases(repository, from, to)?.read(repository)?;
     let found = changed
         .files
@@ -210,7 +210,7 @@ pub(crate) fn refuse_arriving(
         upstream.name(),
         repository.shown(path),
     );
-    let stop = Stop::notice(
+    let stop = SyncStop::notice(
         Event::NotPulling,
         HindranceKind::NotPulling,
         GitReason::Held,
@@ -231,7 +231,7 @@ pub(crate) fn refuse_changed(
     repository: &Repository,
     held: &HeldBack,
     (before, tree): (&str, &str),
-) -> Result<(), Stop> {
+) -> Result<(), SyncStop> {
     let changed = Changed::between(repository, held.place.as_deref().unwrap_or(before), tree)?;
     let now = match held.place {
         // What the last commit has already, this one does not bring.
@@ -243,7 +243,7 @@ pub(crate) fn refuse_changed(
     };
     for file in changed.files.iter().filter(is_now) {
         if changed.fault(repository, file, tree)?.is_some() {
-            return Err(Stop::moved(format!(
+            return Err(SyncStop::moved(format!(
                 "{} was written while it was committed; the next cycle looks at it again",
                 repository.shown(&file.path)
             )));

@@ -12,7 +12,7 @@ use beadlock_records::BlemishKind;
 use super::fault::{RecordLoss, blemish};
 use crate::DatabaseChanges;
 use beadlock_repository::names::is_record_name;
-use beadlock_repository::{BranchHead, Repository, Stop, as_path, blobs};
+use beadlock_repository::{BranchHead, Repository, SyncStop, as_path, blobs};
 
 /// The content of a version, kept once where two versions have the same.
 pub(crate) type Text = Rc<Vec<u8>>;
@@ -37,7 +37,7 @@ impl RecordChange {
         changes: &DatabaseChanges,
         head: &BranchHead,
         place: &str,
-    ) -> Result<Vec<Self>, Stop> {
+    ) -> Result<Vec<Self>, SyncStop> {
         let paths: BTreeSet<_> = changes
             .present
             .iter()
@@ -107,7 +107,7 @@ pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
 pub(super) fn ids_in(
     repository: &Repository,
     commit: &str,
-) -> Result<BTreeMap<Vec<u8>, String>, Stop> {
+) -> Result<BTreeMap<Vec<u8>, String>, SyncStop> {
     let ls_tree = repository.git.call(["ls-tree", "-r", "-z", commit]);
     let prefix = repository.prefix.as_os_str().as_encoded_bytes();
     let ls_tree = match prefix.is_empty() {

@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::thread;
 use std::time::SystemTime;
 
-use beadlock_repository::KnownRepository;
+use beadlock_repository::RepositoryFacts;
 
 use crate::for_tests::known;
 
@@ -13,7 +13,7 @@ struct Site {
     _root: tempfile::TempDir,
     top: PathBuf,
     database: PathBuf,
-    repository: KnownRepository,
+    repository: RepositoryFacts,
     own_files: Vec<PathBuf>,
 }
 

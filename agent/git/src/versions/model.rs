@@ -146,7 +146,7 @@ fn id_of(text: &[u8]) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-fn done<T>(result: Result<T, Stop>) -> T {
+fn done<T>(result: Result<T, SyncStop>) -> T {
     result.unwrap_or_else(|stop| panic!("{stop:?}"))
 }
 

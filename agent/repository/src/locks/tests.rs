@@ -1,5 +1,5 @@
 use super::*;
-use crate::{KnownRepository, SyncRequest};
+use crate::{RepositoryFacts, SyncRequest};
 
 /// The clocks `boottime` seconds after the boot. `booted` is in Unix seconds.
 fn clocks(booted: i64, boottime: u64) -> Clocks {
@@ -112,7 +112,7 @@ fn a_lock_that_is_proved_to_be_nobodys_is_removed_and_one_that_has_changed_meanw
     fs::create_dir_all(&database).unwrap();
     fs::create_dir(top.join(".git")).unwrap();
     let request = SyncRequest::for_tests(&database);
-    let known = KnownRepository::for_tests(&top, &database);
+    let known = RepositoryFacts::for_tests(&top, &database);
     let repository = Repository::known(&request, &known).unwrap();
     let lock = top.join(".git/HEAD.lock");
     fs::write(&lock, "").unwrap();

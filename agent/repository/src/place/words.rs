@@ -1,7 +1,7 @@
 //! The sentences and commands for a branch that has no place.
 
 use crate::HindranceKind::NotPushing;
-use crate::{Event, GitReason, Part, Repository, Stop, escaped, to_type};
+use crate::{Event, GitReason, Part, Repository, SyncStop, escaped, to_type};
 
 use super::NoPlace;
 
@@ -10,9 +10,9 @@ const PUSH: &str = "git push";
 
 impl NoPlace {
     /// Nothing is pushed: why, and what to type. `branch` is without `refs/heads/`.
-    pub fn stop(&self, repository: &Repository, branch: &str) -> Stop {
+    pub fn stop(&self, repository: &Repository, branch: &str) -> SyncStop {
         let (event, reason) = self.kind();
-        let stop = Stop::notice(event, NotPushing, reason, self.why(branch));
+        let stop = SyncStop::notice(event, NotPushing, reason, self.why(branch));
         match self.next(repository, branch) {
             Some(next) => stop.next(next),
             None => stop,

@@ -32,7 +32,7 @@ impl Router {
         self.take(LogMessage::Lines {
             to: Recipients::One(database),
             seconds: 0,
-            lines: vec![own::output(text)],
+            lines: vec![agent_lines::output(text)],
         });
     }
 
@@ -41,7 +41,7 @@ impl Router {
         self.take(LogMessage::Lines {
             to,
             seconds: 0,
-            lines: vec![own::output(text)],
+            lines: vec![agent_lines::output(text)],
         });
     }
 
@@ -117,7 +117,7 @@ fn one_that_has_gone_gets_its_own_lines_and_nobody_elses() {
     router.take(LogMessage::Lines {
         to: everyone,
         seconds: 0,
-        lines: vec![own::output("said before")],
+        lines: vec![agent_lines::output("said before")],
     });
     router.say(0, "in flight");
     router.turn(0);
@@ -198,7 +198,7 @@ fn settings_hold_for_the_lines_after_them() {
     );
     let all = fs::read_to_string(path).unwrap();
     let all = objects(&all.lines().collect::<Vec<_>>());
-    let header = (own::header().message, "header".into(), Value::Null);
+    let header = (agent_lines::header().message, "header".into(), Value::Null);
     let expected = [
         header,
         ("shared".to_owned(), "output".into(), db),
@@ -244,7 +244,7 @@ fn the_end_comes_after_everything() {
     let lines = |text| LogMessage::Lines {
         to: Recipients::One(0),
         seconds: 0,
-        lines: vec![own::output(text)],
+        lines: vec![agent_lines::output(text)],
     };
     for message in [
         lines("in the queue"),

@@ -7,8 +7,7 @@ use serde_json::value::RawValue;
 
 use super::Author;
 use crate::{
-    decision::Removed, decision::Skip, decision::Watched, dialect::StartedAt, facts,
-    verdict::Reason,
+    decision::Removed, decision::Skip, decision::Watched, facts, record::StartedAt, verdict::Reason,
 };
 
 const LONGEST: usize = 128 * 1024;
@@ -119,13 +118,13 @@ impl AuditEntry {
         self
     }
 
-    /// Sets the record in the lock file, of any dialect.
+    /// Sets the record in the lock file, of any protocol.
     pub fn lock(mut self, record: &impl Serialize) -> Self {
         self.lock = self.raw(record);
         self
     }
 
-    /// Sets the record that was removed or broken, of any dialect.
+    /// Sets the record that was removed or broken, of any protocol.
     pub fn previous_lock(mut self, record: &impl Serialize) -> Self {
         self.previous_lock = self.raw(record);
         self

@@ -50,7 +50,7 @@ impl Audit {
     }
 }
 
-/// A file of lines, by its name, of whatever dialect. No descriptor is kept.
+/// A file of lines, by its name, of whatever protocol. No descriptor is kept.
 #[derive(Debug)]
 pub struct LineFile {
     path: PathBuf,

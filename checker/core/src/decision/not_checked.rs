@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Skip;
 use crate::{
-    dialect::{Record, Rejected},
     obstacle::Obstacle,
+    record::{Record, Rejected},
     unread::{NoRecord, Unread},
     verdict::Reason,
 };

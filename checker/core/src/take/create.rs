@@ -19,7 +19,7 @@ use nix::{
 use nix::{unistd::UnlinkatFlags, unistd::fdatasync, unistd::linkat, unistd::unlinkat};
 
 use super::{Site, Step, held::Held};
-use crate::{dialect::Record, facts::random_id};
+use crate::{facts::random_id, record::Record};
 use crate::{
     place::Place,
     read::{self, Inode},
@@ -97,7 +97,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     fn mode(&self) -> Mode {
-        Mode::from_bits_truncate(self.names.dialect().properties().file_mode)
+        Mode::from_bits_truncate(self.names.record_kind().properties().file_mode)
     }
 
     fn write(&self, mut draft: LockDraftFile) -> Result<LockDraftFile> {

@@ -21,9 +21,9 @@ use super::{
     Site, Step, held::Held, held::Whereabouts, lease::FileLease, lease::watch, recover::Recovered,
 };
 use crate::{
-    dialect::{Moment, Record, Rewrite},
     facts,
     gate::Gate,
+    record::{Moment, Record, Rewrite},
 };
 use crate::{options::Options, read, read::Inode, read::LockFile, read::Sight, unread::Unread};
 use beadlock_base::error::{Error, Result};
@@ -108,7 +108,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         if Inode::of_open(self.dir) != held.dir_inode() || self.names != *held.place.names() {
             return refused("refresh with the gate of another directory");
         }
-        if !self.names.dialect().is_judged_by_time() {
+        if !self.names.record_kind().is_judged_by_time() {
             return refused("refresh what has no heartbeat,");
         }
         if held.is_replaced() {
@@ -173,7 +173,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         let (Rewrite::InPlace { offset, text }, true) = (
             &rewrite,
-            self.names.dialect().rewrite(&bytes, now).as_ref() == Some(&rewrite),
+            self.names.record_kind().rewrite(&bytes, now).as_ref() == Some(&rewrite),
         ) else {
             return Ok(None);
         };
@@ -315,7 +315,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let now = facts::moment();
         match self
             .names
-            .dialect()
+            .record_kind()
             .rewrite(&content, now)
             .filter(|_| held.is(&file, &content))
         {

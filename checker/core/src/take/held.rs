@@ -6,7 +6,7 @@ use std::{path::PathBuf, time::Duration, time::Instant};
 use nix::{dir::Dir, fcntl::OFlag, fcntl::openat, sys::stat::Mode, sys::stat::fstat};
 
 use super::{Release, Site, Step, open_searchable, recover::Recovered};
-use crate::{dialect::Record, gate::Gate, on_disk::OnDisk};
+use crate::{gate::Gate, lock_file_stat::LockFileStat, record::Record};
 use crate::{
     options::Options, place::Place, read, read::Inode, read::LockFile, read::Sight,
     unread::NoRecord,
@@ -260,7 +260,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Ok(Adopted::NotOurs(None));
         }
         let place = Place::new(self.path, self.names.clone());
-        let written = OnDisk::of_open(&file).map(|file| file.modified);
+        let written = LockFileStat::of_open(&file).map(|file| file.modified);
         let age = crate::facts::age(&record, written).unwrap_or_default();
         let mut held = Held::new(place, self.pin_dir()?, (pin, inode), record);
         held.since = held.since.checked_sub(age).unwrap_or(held.since);

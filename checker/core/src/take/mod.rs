@@ -38,9 +38,9 @@ use nix::{fcntl::OFlag, fcntl::open, sys::stat::Mode};
 
 use crate::{
     decision::{NotChanged, NotChecked, Removed, Skip},
-    dialect::Record,
     gate::Gate,
     look::Dead,
+    record::Record,
 };
 use crate::{
     look::Judged, options::Options, place::Names, place::Place, read, read::LockFile, read::Sight,
@@ -212,7 +212,7 @@ fn open_searchable(dir: &Path) -> Result<OwnedFd> {
 }
 
 impl<'a, H: FnMut(Step)> Site<'a, H> {
-    /// Selects the lock of these names, and its dialect.
+    /// Selects the lock of these names, and its protocol.
     pub fn with_names(self, names: &Names) -> Self {
         Self {
             names: names.clone(),

@@ -8,8 +8,8 @@ use nix::errno::Errno;
 
 use super::{Site, Step, held::Held, recover::Recovered, remove::Removal, remove::Wanted};
 use crate::{
-    dialect::Record,
     read::{self, Inode, LockFile, Sight},
+    record::Record,
 };
 use beadlock_base::error::{Error, Result};
 

@@ -15,7 +15,7 @@ use beadlock_core::gate_loss::GateWatch;
 
 use super::GRACE;
 use crate::ending::{Asks, Ending, Group, Members, TreeLook, end_all};
-use crate::tree::{self, Tree};
+use crate::process_tree::{self, ProcessTree};
 
 /// A command that runs, in a process group of its own.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct FleetWork {
     /// When the work ends.
     pub(super) deadline: DeadlineWatch,
     /// All that the command starts, also what leaves its group.
-    pub(super) tree: Tree,
+    pub(super) tree: ProcessTree,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,9 +136,9 @@ impl Members for Work {
         Group(self.group).signal(signal, to);
         let mut elsewhere = to.to_vec();
         elsewhere.retain(|stat| stat.pgrp != self.group.as_raw());
-        tree::signal(&elsewhere, signal);
+        process_tree::signal(&elsewhere, signal);
         if let (Signal::SIGKILL, Some(fleet)) = (signal, &self.fleet)
-            && tree::end_of(self.group.as_raw()).is_some()
+            && process_tree::end_of(self.group.as_raw()).is_some()
         {
             fleet.tree.kill_orphans(self.group.as_raw());
         }

@@ -5,8 +5,8 @@ use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Stdio};
 
-use beadlock_base::beside::{self, Helper, Helpers, has_said_so};
-use beadlock_core::helper_request::{KnownCommand, WatchdogRequest};
+use beadlock_base::helper::{self, Helper, Helpers, wait_ready};
+use beadlock_core::helper_request::{CommandRef, WatchdogRequest};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::unistd::dup2_stderr;
 
@@ -23,7 +23,7 @@ impl BesideCommand {
     /// killed. `make` makes the helper of its request, and a title for `ps`.
     pub fn start<A, H: Helper>(
         helpers: Helpers,
-        command: KnownCommand,
+        command: CommandRef,
         at_end: A,
         shared: &[BorrowedFd<'_>],
         make: impl FnOnce(WatchdogRequest<A>) -> (String, H),
@@ -48,7 +48,7 @@ impl BesideCommand {
             at_end,
             kept,
         });
-        let mut command = beside::helper(helpers, &title, &helper)?;
+        let mut command = helper::helper(helpers, &title, &helper)?;
         command.stdin(Stdio::from(watched)).stdout(for_helper);
         command.stderr(first.map_or_else(Stdio::null, Stdio::from));
         let started = Self {
@@ -56,7 +56,7 @@ impl BesideCommand {
             alive,
         };
         drop(command); // It has the pipes' other ends.
-        has_said_so(ready)?;
+        wait_ready(ready)?;
         Ok(started)
     }
 
@@ -90,6 +90,6 @@ pub(super) fn begin() -> io::Result<OwnedFd> {
     {
         let _ = dup2_stderr(null);
     }
-    beside::say_so();
+    helper::report_ready();
     shared
 }

@@ -8,15 +8,15 @@
 use std::os::fd::BorrowedFd;
 use std::{ffi::CStr, io, thread::sleep, time::Duration};
 
-use beadlock_base::beside::{self, Helper, Helpers};
+use beadlock_base::helper::{self, Helper, Helpers};
 use beadlock_base::{process, sys};
 use beadlock_core::gate::Gate;
-use beadlock_core::helper_request::{KIND, KnownCommand, OpenGate, WatchdogRequest};
+use beadlock_core::helper_request::{CommandRef, KIND, OpenGate, WatchdogRequest};
 use serde::{Deserialize, Serialize};
 
 use super::beside_command::{BesideCommand, begin};
-use super::{pulse::Heard, wait_for_parent};
-use crate::known_process::wait_for_end;
+use super::{renewal_pipe::RenewalState, wait_for_parent};
+use crate::process_ref::wait_for_end;
 use beadlock_base::escape::in_title;
 
 /// What it is called in a list of processes.
@@ -35,7 +35,7 @@ impl GateKeeper {
     /// `ps`.
     pub fn start(
         helpers: Helpers,
-        command: KnownCommand,
+        command: CommandRef,
         names: (&str, &str),
         gate: BorrowedFd<'_>,
     ) -> io::Result<Self> {
@@ -79,10 +79,10 @@ impl Helper for GateKeeperHelper {
 
     fn run(self) -> u8 {
         let WatchdogRequest { command, kept, .. } = self.0;
-        beside::stand_apart(NAME, &kept);
+        helper::detach(NAME, &kept);
         let end = sys::pidfd_open(command.process.pid).ok();
         let gate = begin();
-        wait_for_parent(&mut Heard::new(None, Vec::new()), Vec::new);
+        wait_for_parent(&mut RenewalState::new(None, Vec::new()), Vec::new);
         wait_for_end(command.process, end);
         // As long as a process lives in the group, no other group gets its number.
         while command.leads && !process::group_is_gone(command.process.pid) {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io, process::ExitCode, time::Duration};
 
 use beadlock_base::{error::system_words, escape::escaped_path};
-use beadlock_core::dialect::{Record, StartedAt};
-use beadlock_core::{gate::Gate, gates::GateHolder};
+use beadlock_core::record::{Record, StartedAt};
+use beadlock_core::{gate::Gate, gate_holders::GateHolder};
 use serde_json::Value;
 
 use super::Exit;

@@ -1,6 +1,6 @@
 //! A lock that is judged by time: it stands only for as long as somebody keeps it up.
 
-pub mod heartbeat;
+pub mod renewal_thread;
 
 use std::time::Duration;
 

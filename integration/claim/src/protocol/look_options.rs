@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use beadlock_core::Options;
-use beadlock_core::{dialect::memory::Limits, target::Scheme};
+use beadlock_core::{record::memory::Limits, target::Scheme};
 
 use super::option_of;
 use crate::{error::Error, target::Target};

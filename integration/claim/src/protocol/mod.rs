@@ -18,14 +18,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_core::dialect::{Record, facts::Facts};
+use beadlock_core::record::{Record, facts::Facts};
 use beadlock_core::{Options, Verdict};
 use beadlock_core::{look::Look, take::Held, target::Scheme};
 
+use crate::audit_trail::DocumentEvents;
 use crate::observe::{DirWarning, Observer};
 use crate::protocol::rules::{NotALock, Protocol, ProtocolKind, ProtocolRules};
 use crate::target::{Target, prefixed};
-use crate::trail::DocumentEvents;
 use crate::{environment::Environment, error::Error, lease::LeaseTimes, words::Part};
 
 pub use beads::{Acceptance, any_directory_is_for_databases, target as of_database};

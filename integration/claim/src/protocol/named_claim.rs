@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use std::{fmt, fs, os::unix::fs::MetadataExt};
 
 use beadlock_base::escape::{escaped, escaped_path};
-use beadlock_core::dialect::{Record, StartedAt};
+use beadlock_core::record::{Record, StartedAt};
 use beadlock_core::{Options, Place, Reason, Verdict};
 use beadlock_core::{
     facts,
@@ -19,7 +19,7 @@ use beadlock_core::{
 use super::{Acceptance, resolve};
 use crate::environment::Environment;
 use crate::error::{Code, Error};
-use crate::nested::{self, NESTED};
+use crate::outer::{self, NESTED};
 use crate::words::{Part, to_type};
 use crate::{protocol::rules::ProtocolKind, target::Target};
 
@@ -60,7 +60,7 @@ pub fn stands(id: &str, target: &Target) -> bool {
     let id = id.strip_prefix(NESTED).unwrap_or(id);
     match target.rules().kind {
         ProtocolKind::Kernel(kernel) => kernel.stands(target, id),
-        ProtocolKind::Record => nested::stands(id, target),
+        ProtocolKind::Record => outer::stands(id, target),
     }
 }
 
@@ -184,7 +184,7 @@ pub fn refuse_lost(
     let Some(id) = environment.get("BEADLOCK_ID").and_then(OsStr::to_str) else {
         return Ok(());
     };
-    if !is_named(id, target, environment) || nested::outer_claim(target, environment).is_some() {
+    if !is_named(id, target, environment) || outer::outer_claim(target, environment).is_some() {
         return Ok(());
     }
     match LostClaim::of(id, target, environment) {

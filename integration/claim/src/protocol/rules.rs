@@ -5,8 +5,8 @@ use std::{ffi::OsString, fmt, time::Duration};
 
 use beadlock_core::Options;
 use beadlock_core::{
-    dialect::{Record, facts::Facts},
     look::Look,
+    record::{Record, facts::Facts},
     take::Held,
 };
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use beadlock_base::escape::escaped;
 use beadlock_core::Removed;
-use beadlock_core::{dialect::Record, look::Look, target::Scheme};
+use beadlock_core::{look::Look, record::Record, target::Scheme};
 use serde_json::Value;
 
 use super::{file, lock, memory, tower};

@@ -10,8 +10,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-use beadlock_base::beside::{self, Helpers, has_said_so_within, helper, say_so, stand_apart};
 use beadlock_base::filesystem::shared_file_system;
+use beadlock_base::helper::{self, Helpers, detach, has_said_so_within, helper, report_ready};
 use beadlock_base::regular::{self, Links};
 use beadlock_core::database::{Database, DatabaseVariables, REDIRECT};
 use beadlock_core::place::Names;
@@ -67,7 +67,7 @@ impl ProbeHelper {
     }
 }
 
-impl beside::Helper for Lookup {
+impl helper::Helper for Lookup {
     const KIND: &'static str = "Lookup";
 
     fn run(self) -> u8 {
@@ -80,7 +80,7 @@ impl beside::Helper for Lookup {
 fn look_first(lookup: &Lookup) {
     // An interrupted command leaves none behind that can still be killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
-    stand_apart(c"beadlock-look", &[]);
+    detach(c"beadlock-look", &[]);
     let around = |cwd| DatabaseVariables {
         cwd,
         ..DatabaseVariables::default()
@@ -93,7 +93,7 @@ fn look_first(lookup: &Lookup) {
     if let Ok(database) = database {
         look_at(&database.dir);
     }
-    say_so();
+    report_ready();
 }
 
 /// Looks at a path and ignores errors: the command looks again, and reports them.

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 use std::{ffi::OsString, fs};
 
 use beadlock_base::{
-    beside::Helpers,
     duration::shown,
     escape::{escaped, escaped_path},
+    helper::Helpers,
     mounts::Mounts,
     shell::{Part, to_type},
 };

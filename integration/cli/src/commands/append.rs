@@ -11,7 +11,7 @@ use super::write::STDIN;
 use crate::targets::file::{Checked, OnFile};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
-use beadlock_claim::observe::Stopped;
+use beadlock_claim::observe::NotAcquired;
 use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
     Console,
@@ -52,7 +52,7 @@ fn append(
     args: &AppendArgs,
     environment: &Environment,
     common: &Console,
-) -> Result<Value, Stopped> {
+) -> Result<Value, NotAcquired> {
     let talk = &common.talk;
     let file = args.on.find("append", environment)?;
     let path = file.target.file();

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use beadlock_core::{Decision, Options, Skip, check};
-use beadlock_core::{decision::NotChecked, gates::Gates, look::look};
+use beadlock_core::{decision::NotChecked, gate_holders::GateHolders, look::look};
 use clap::Args;
 use serde_json::Value;
 
@@ -98,7 +98,7 @@ fn answer(
     }
     let (explain, is_one_of_many) = (typed.explain, typed.targets.len() > 1);
     if let ProtocolKind::Kernel(kernel) = target.rules().kind {
-        let observed = Observed::of(target, kernel, &Gates::now());
+        let observed = Observed::of(target, kernel, &GateHolders::now());
         let report = observed.checked(explain);
         let text = observed.checked_text(&report, is_one_of_many);
         return Ok((observed.exit(), report.json(CHECK), text));

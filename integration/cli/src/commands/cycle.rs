@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fmt, io};
 
-use beadlock_base::{beside::Helpers, escape::escaped_path};
+use beadlock_base::{escape::escaped_path, helper::Helpers};
 use beadlock_core::{Cycle, Decision, Entered, Options, Reason, Verdict};
 use beadlock_core::{
     audit::Event,
@@ -31,6 +31,7 @@ use serde_json::Value;
 #[cfg(feature = "fleet")]
 use crate::fleet::Joined;
 use crate::settings;
+use beadlock_claim::audit_trail::AuditTrail;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::fleet::waive;
@@ -38,14 +39,13 @@ use beadlock_claim::observe::Notice;
 use beadlock_claim::protocol::named_claim::{anew, refuse_lost};
 use beadlock_claim::protocol::{Acceptance, resolve};
 use beadlock_claim::report::{CHECK, Report};
-use beadlock_claim::trail::Trail;
 use beadlock_claim::words::{self, to_type};
 use beadlock_claim::{
-    keeping::LossAlarm,
-    leaving::Why,
+    kept_lock::LossAlarm,
     loss::Loss,
-    nested,
-    observe::{Stopped, WaitControl},
+    observe::{NotAcquired, WaitControl},
+    outer,
+    release_request::ReleaseReason,
     target::Target,
 };
 use beadlock_console::end::{ProgramEnd, Replaced};
@@ -57,7 +57,7 @@ use beadlock_explain::checked::Checked;
 use beadlock_session::on_loss::OnLoss;
 use beadlock_session::session::{Finished, Session};
 use beadlock_session::session_claim::{ClaimEnd, CommandProcess, SessionClaim};
-use beadlock_supervise::watchdog::{GateKeeper, KnownCommand};
+use beadlock_supervise::watchdog::{CommandRef, GateKeeper};
 use beadlock_supervise::{command::Command, signals::Signals};
 
 const EXAMPLES: &str = "\
@@ -185,7 +185,7 @@ fn cycle(
     helpers: Helpers,
     environment: &Environment,
     common: &Console,
-) -> Result<CycleOutcome, Stopped> {
+) -> Result<CycleOutcome, NotAcquired> {
     let talk = &common.talk;
     let acceptance = Acceptance::ToClaim(Directories::any(typed.any_directory), Suggest::Path);
     let target = resolve(typed.target.as_deref(), environment, acceptance)?;
@@ -243,7 +243,7 @@ fn cycle(
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
             if decision.reason() == Reason::GateBusy
-                && nested::is_inside_a_cycle(&target, environment)
+                && outer::is_inside_a_cycle(&target, environment)
             {
                 return Err(inside_itself(&target).into());
             }
@@ -286,7 +286,7 @@ fn in_fleet(
     cycle: FleetCycle<'_>,
     session: Session<'_>,
     signals: &mut Signals,
-) -> Result<CycleOutcome, Stopped> {
+) -> Result<CycleOutcome, NotAcquired> {
     let (target, decision) = (cycle.target().clone(), cycle.decision());
     let mut claim: Box<dyn SessionClaim + '_> = Box::new(cycle);
     let ran = session.run(
@@ -301,7 +301,7 @@ fn in_fleet(
 }
 
 /// Says and writes down what was found on the way in.
-fn say_entered(cycle: &Cycle, trail: &Trail<'_>) {
+fn say_entered(cycle: &Cycle, trail: &AuditTrail<'_>) {
     if let Some(removed) = cycle.decision().removed() {
         trail.removed(removed);
         let words = &cycle.decision().to_string();
@@ -317,7 +317,7 @@ fn say_entered(cycle: &Cycle, trail: &Trail<'_>) {
 struct CycleClaim<'a> {
     target: Target,
     cycle: Option<Cycle>,
-    trail: &'a Trail<'a>,
+    trail: &'a AuditTrail<'a>,
     helpers: Helpers,
     /// The gate, until the command's process has it.
     inherited: Option<OwnedFd>,
@@ -338,7 +338,7 @@ impl<'a> CycleClaim<'a> {
     fn new(
         target: Target,
         cycle: Cycle,
-        trail: &'a Trail<'a>,
+        trail: &'a AuditTrail<'a>,
         helpers: Helpers,
     ) -> Result<Self, Error> {
         let inherited = cycle.gate().map(Gate::for_command).transpose();
@@ -398,7 +398,7 @@ impl SessionClaim for CycleClaim<'_> {
         &mut self,
         child: CommandProcess<'_>,
         _: &mut dyn WaitControl,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), NotAcquired> {
         // The command's process has it.
         self.inherited = None;
         let failed = |doing: &str, error: io::Error| {
@@ -420,7 +420,7 @@ impl SessionClaim for CycleClaim<'_> {
                 .share()
                 .map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
             let (command, names) = (
-                KnownCommand::of(child.pid, child.leads),
+                CommandRef::of(child.pid, child.leads),
                 (child.name, self.target.given.as_str()),
             );
             GateKeeper::start(self.helpers, command, names, shared.as_fd())
@@ -446,11 +446,17 @@ impl SessionClaim for CycleClaim<'_> {
         format!("the command left processes behind, and the gate is let go now: {names}")
     }
 
-    fn end(&mut self, lost: Option<Loss>, why: Why, _: Option<&str>, _: &mut Signals) -> ClaimEnd {
+    fn end(
+        &mut self,
+        lost: Option<Loss>,
+        why: ReleaseReason,
+        _: Option<&str>,
+        _: &mut Signals,
+    ) -> ClaimEnd {
         let Some(cycle) = self.cycle.take() else {
             return ClaimEnd::default();
         };
-        let has_worked = why.reason == Why::COMMAND_ENDED;
+        let has_worked = why.reason == ReleaseReason::COMMAND_ENDED;
         let loss = match lost {
             Some(Loss::Gate(loss)) => Some(loss),
             // Known already, or by a last look.

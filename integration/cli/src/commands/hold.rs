@@ -6,19 +6,19 @@ mod wanted;
 use beadlock_claim::error::Problem;
 use std::{ffi::OsString, path::Path, path::PathBuf, time::Duration};
 
-use beadlock_base::{beside::Helpers, duration};
+use beadlock_base::{duration, helper::Helpers};
 use clap::Args;
 
 use crate::git_reminder::Reminding;
 use crate::settings::{ClaimSettings, HoldSettings, arguments::ClaimArgs};
 use crate::targets::{self, Claimer, HoldOnlyArgs, refuse_report, targets_of_claim};
 use beadlock_base::stdout::print;
+use beadlock_claim::audit_trail::refuse_lock_file;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_claim::protocol::named_claim::{anew, refuse_lost};
 use beadlock_claim::report::Report;
-use beadlock_claim::trail::refuse_lock_file;
-use beadlock_claim::{observe::Stopped, request::ClaimRequest};
+use beadlock_claim::{observe::NotAcquired, request::ClaimRequest};
 use beadlock_console::end::ProgramEnd;
 use beadlock_console::{
     Console,
@@ -130,7 +130,7 @@ pub fn run(
         .and_then(|claim| {
             HoldSettings::resolve(claim, typed.on_loss, typed.kill_after, environment)
         })
-        .map_err(Stopped::from)
+        .map_err(NotAcquired::from)
         .and_then(|settings| hold(typed, &settings, helpers, environment, common, &mut report));
     let (end, error) = match stopped {
         Ok(Finished { end, lost: None }) => (end, None),
@@ -164,7 +164,7 @@ fn hold(
     environment: &Environment,
     common: &Console,
     report: &mut Report,
-) -> Result<Finished, Stopped> {
+) -> Result<Finished, NotAcquired> {
     let talk = &common.talk;
     let besides = typed.hold_only.given();
     let of_claim = (&typed.protocol, &typed.claim);

@@ -16,22 +16,22 @@ use serde_json::Value;
 use crate::settings;
 use crate::targets::{ReleaseArgs, refuse_options};
 use beadlock_base::stdout::print;
+use beadlock_claim::audit_trail::{AuditTrail, refuse_lock_file};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::kernel_lock::{KernelRelease, WithoutRecord};
-use beadlock_claim::leaving::{Enders, Leaving, Left, Why};
 use beadlock_claim::protocol::named_claim::{LostClaim, UNTIL, VARIABLES};
 use beadlock_claim::protocol::rules::ProtocolKind;
 use beadlock_claim::protocol::{Acceptance, resolve};
+use beadlock_claim::release_request::{Enders, ReleaseOutcome, ReleaseReason, ReleaseRequest};
 use beadlock_claim::report::{RELEASE, Report};
 use beadlock_claim::script::Script;
-use beadlock_claim::trail::{Trail, refuse_lock_file};
 use beadlock_claim::words::{Part, to_type};
-use beadlock_claim::{gate, nested, observe::Unattended, target::Target, under::ClaimNames};
+use beadlock_claim::{gate, observe::Uninterrupted, outer, target::Target, under::ClaimNames};
 use beadlock_console::end::ProgramEnd;
 use beadlock_console::{Console, answers::conclude};
 use beadlock_session::steps::{RESULT_FILE, failure_step};
-use beadlock_supervise::tree;
+use beadlock_supervise::process_tree;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,7 +125,7 @@ fn release(
     if let ProtocolKind::Kernel(kernel) = target.rules().kind {
         return releasing.without_record(kernel, audit.as_deref());
     }
-    if let Some(outer) = nested::outer_of(&id, &target, environment) {
+    if let Some(outer) = outer::outer_of(&id, &target, environment) {
         return releasing.under(outer);
     }
     let held = match releasing.find()? {
@@ -139,27 +139,27 @@ fn release(
     });
     let has_failed = step.is_some() || has_failed;
     let why = if has_failed {
-        Why::RELEASED_AFTER_FAILURE
+        ReleaseReason::RELEASED_AFTER_FAILURE
     } else {
-        Why::RELEASED
+        ReleaseReason::RELEASED
     };
     let age = held.age();
-    let leaving = Leaving {
+    let leaving = ReleaseRequest {
         target: &target,
         enders: Enders::Several,
         patience: PATIENCE,
         trail: &trail,
         failure_step: step.as_deref(),
     };
-    let left = leaving.end(held, None, why, &mut Unattended);
+    let left = leaving.end(held, None, why, &mut Uninterrupted);
     match left {
-        Left::Released => {
+        ReleaseOutcome::Released => {
             releasing.say_under();
             Ok(releasing.answer(true, Some(age)))
         }
-        Left::Lost(error) => Err(error),
-        Left::ByAnother => releasing.missing(releasing.lost()),
-        Left::Stuck => {
+        ReleaseOutcome::Lost(error) => Err(error),
+        ReleaseOutcome::ByAnother => releasing.missing(releasing.lost()),
+        ReleaseOutcome::Stuck => {
             let path = escaped_path(&target.path());
             Err(Error::new(
                 Code::Io,
@@ -263,9 +263,9 @@ impl<'a> Releasing<'a> {
                 if !audit.is_some_and(|audit| has_written(keeper, audit, new_from)) {
                     trail.write(Event::LockReleased, |entry| {
                         entry
-                            .reason(Why::RELEASED.reason)
+                            .reason(ReleaseReason::RELEASED.reason)
                             .held_for(held)
-                            .result(Why::RELEASED.result)
+                            .result(ReleaseReason::RELEASED.result)
                             .lock(&lock)
                     });
                 }
@@ -302,10 +302,10 @@ impl<'a> Releasing<'a> {
             ..
         } = self;
         let given = &target.given;
-        if !nested::stands(outer, target) {
+        if !outer::stands(outer, target) {
             return self.missing(self.lost());
         }
-        if nested::is_of_hold(outer, target, environment) {
+        if outer::is_of_hold(outer, target, environment) {
             talk.say(&format!(
                 "{given} is still held by the outer claim, a hold, which ends it with its command"
             ));
@@ -346,7 +346,7 @@ impl<'a> Releasing<'a> {
     }
 
     /// The trail. A file that cannot be opened is warned of: the lock must not stay for that.
-    fn trail(&self, file: Option<&Path>, holder: Option<&str>) -> Result<Trail<'a>, Error> {
+    fn trail(&self, file: Option<&Path>, holder: Option<&str>) -> Result<AuditTrail<'a>, Error> {
         let of = (holder, Some(self.id));
         let Console { talk, request, .. } = self.common;
         self.target.trail(file, of, request, talk).or_else(|error| {
@@ -394,10 +394,10 @@ fn find(
             answer => return Ok(answer),
         }
     }
-    nested::refuse_to(target, environment, "release")?;
+    outer::refuse_to(target, environment, "release")?;
     let advice = "nothing is released yet: try again when that has ended";
     Ok(
-        match gate::take_or_advise(target.dir(), patience, advice, &mut Unattended)? {
+        match gate::take_or_advise(target.dir(), patience, advice, &mut Uninterrupted)? {
             Ok(gate) => Site::new(&gate, &Options::default())
                 .with_names(target.place.names())
                 .adopt(id)?,

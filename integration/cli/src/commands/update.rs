@@ -5,8 +5,8 @@ mod filter;
 use beadlock_claim::error::Problem;
 use std::{ffi::OsString, path::Path, time::Duration};
 
-use beadlock_base::{beside::Helpers, duration, escape::escaped_path};
-use beadlock_core::dialect::file::LockId;
+use beadlock_base::{duration, escape::escaped_path, helper::Helpers};
+use beadlock_core::record::file::LockId;
 use clap::Args;
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ use crate::settings::{self, either};
 use crate::targets::file::{Backups, Checked, OnFile, tell};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::observe::Stopped;
-use beadlock_claim::protocol::file::{nested, open::OpenLockFile};
+use beadlock_claim::observe::NotAcquired;
+use beadlock_claim::protocol::file::{open::OpenLockFile, outer};
 use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
     Console,
@@ -94,7 +94,7 @@ fn update(
     helpers: Helpers,
     environment: &Environment,
     common: &Console,
-) -> Result<Value, Stopped> {
+) -> Result<Value, NotAcquired> {
     let talk = &common.talk;
     let file = args.on.find("update", environment)?;
     let path = file.target.file();
@@ -112,7 +112,7 @@ fn update(
         inode,
         pid: std::process::id().cast_signed(),
     };
-    let updates = nested::updates_with(id, environment);
+    let updates = outer::updates_with(id, environment);
     let filter = Filter::fork(
         command,
         environment,

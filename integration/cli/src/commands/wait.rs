@@ -13,18 +13,18 @@ use serde_json::Value;
 use crate::settings::{audit, either};
 use crate::targets::LookArgs;
 use beadlock_claim::error::Error;
-use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::observe::{NotAcquired, WaitControl};
 use beadlock_claim::protocol::rules::ProtocolKind;
 use beadlock_claim::protocol::{Acceptance, resolve};
 use beadlock_claim::report::{Report, WAIT};
 use beadlock_claim::{environment::Environment, wait::Wait};
-use beadlock_claim::{fleet::has_joined, gate, patience::Retry, target::Target};
+use beadlock_claim::{fleet::has_joined, gate, retry::Retry, target::Target};
 use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
     Console,
     answers::{conclude, end_of},
 };
-use beadlock_oncall::ground::Ground;
+use beadlock_oncall::same_dir::SameDir;
 use beadlock_session::interactive_wait::InteractiveWait;
 use beadlock_supervise::signals::Signals;
 
@@ -58,7 +58,11 @@ pub fn run(typed: &WaitArgs, environment: &Environment, common: &Console) -> Pro
     conclude(common, waited)
 }
 
-fn wait(typed: &WaitArgs, environment: &Environment, common: &Console) -> Result<Value, Stopped> {
+fn wait(
+    typed: &WaitArgs,
+    environment: &Environment,
+    common: &Console,
+) -> Result<Value, NotAcquired> {
     let talk = &common.talk;
     let limit = either(typed.wait, "BEADLOCK_WAIT", environment)?;
     let target = resolve(
@@ -78,8 +82,8 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Console) -> Result
     };
     if let ProtocolKind::Kernel(kernel) = target.rules().kind {
         let mut signals = Signals::block().map_err(Error::of_signals)?;
-        let mut attending = InteractiveWait::wait_of(&mut signals, talk, None);
-        let waited = kernel.wait(&target, wait, environment, &mut attending);
+        let mut control = InteractiveWait::wait_of(&mut signals, talk, None);
+        let waited = kernel.wait(&target, wait, environment, &mut control);
         talk.end_live();
         let waited = waited?;
         talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
@@ -94,7 +98,7 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Console) -> Result
         ));
         return Ok(answer(&target, Duration::ZERO, false));
     }
-    let ground = Ground::of(&target)?;
+    let ground = SameDir::of(&target)?;
     let trail = target.trail(
         audit(None, environment).as_deref(),
         (None, None),
@@ -102,9 +106,9 @@ fn wait(typed: &WaitArgs, environment: &Environment, common: &Console) -> Result
         talk,
     )?;
     let mut signals = Signals::block().map_err(Error::of_signals)?;
-    let mut attending = InteractiveWait::wait_of(&mut signals, talk, None);
+    let mut control = InteractiveWait::wait_of(&mut signals, talk, None);
     let begun = Instant::now();
-    let removed = until_free(&target, wait, options, &mut attending)?;
+    let removed = until_free(&target, wait, options, &mut control)?;
     talk.end_live();
     // Where the directory is gone there is no lock to be seen, and its holder may work on.
     ground.still(&target)?;
@@ -140,15 +144,15 @@ fn until_free(
     target: &Target,
     wait: Wait,
     options: Options,
-    attendant: &mut dyn WaitControl,
-) -> Result<Option<Removed>, Stopped> {
+    control: &mut dyn WaitControl,
+) -> Result<Option<Removed>, NotAcquired> {
     let mut patience = Retry::to_see_it_free(target, wait, options);
     loop {
-        let skip = match check_patiently(target, &patience.options(), patience.left(), attendant)? {
+        let skip = match check_patiently(target, &patience.options(), patience.left(), control)? {
             Decision::Skip(skip) => skip,
             proceed => return Ok(proceed.removed().cloned()),
         };
-        patience.after(skip, attendant)?;
+        patience.after(skip, control)?;
     }
 }
 
@@ -157,8 +161,8 @@ fn check_patiently(
     target: &Target,
     options: &Options,
     patience: Duration,
-    attendant: &mut dyn WaitControl,
-) -> Result<Decision, Stopped> {
+    control: &mut dyn WaitControl,
+) -> Result<Decision, NotAcquired> {
     let decision = check(&target.place, options);
     let is_shut = || Gate::try_take(target.dir()).is_ok_and(|gate| gate.is_none());
     if !matches!(decision, Decision::Skip(Skip::InProgress)) || !is_shut() {
@@ -168,7 +172,7 @@ fn check_patiently(
         target.dir(),
         patience,
         "wait longer with --wait DUR",
-        attendant,
+        control,
     )? {
         Ok(gate) => Ok(Site::new(&gate, options)
             .with_names(target.place.names())

@@ -11,7 +11,7 @@ use crate::targets::file::{Backups, Checked, OnFile, tell};
 use beadlock_base::poll::wait_for;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
-use beadlock_claim::observe::Stopped;
+use beadlock_claim::observe::NotAcquired;
 use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
     Console,
@@ -59,7 +59,11 @@ pub fn run(args: &WriteArgs, environment: &Environment, common: &Console) -> Pro
     conclude(common, written)
 }
 
-fn write(args: &WriteArgs, environment: &Environment, common: &Console) -> Result<Value, Stopped> {
+fn write(
+    args: &WriteArgs,
+    environment: &Environment,
+    common: &Console,
+) -> Result<Value, NotAcquired> {
     let file = args.on.find("write", environment)?;
     let path = file.target.file();
     let rules = args.checked.rules(Format::of(path))?;
@@ -85,7 +89,8 @@ fn write(args: &WriteArgs, environment: &Environment, common: &Console) -> Resul
                     stopped: None,
                 };
                 let filled = fill(Stage::named(&entry)?, &mut heard);
-                filled.map_err(|error| heard.stopped.map_or(error.into(), Stopped::Signalled))?
+                filled
+                    .map_err(|error| heard.stopped.map_or(error.into(), NotAcquired::Signalled))?
             }
         };
         Ok(draft.commit(lock, &rules)?)

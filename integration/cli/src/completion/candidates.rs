@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::{fs, time::Instant};
 
-use beadlock_base::{beside::Helpers, mounts::Mounts};
+use beadlock_base::{helper::Helpers, mounts::Mounts};
 use beadlock_core::Options;
 use beadlock_core::{look::look, target::Scheme};
 use clap::ArgMatches;

@@ -18,7 +18,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_base::beside::Helpers;
+use beadlock_base::helper::Helpers;
 use clap::{Arg, Args, Command, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};

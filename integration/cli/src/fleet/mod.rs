@@ -26,16 +26,16 @@ use crate::fleet::error::fleet_error;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::event::failed_to;
 use beadlock_claim::fleet::has_joined;
-use beadlock_claim::keeping::LossAlarm;
+use beadlock_claim::kept_lock::LossAlarm;
 use beadlock_claim::observe::{Claimed, ClaimedInFleet, Notice};
-use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::observe::{NotAcquired, WaitControl};
+use beadlock_claim::{audit_trail::AuditTrail, words::to_type};
 use beadlock_claim::{environment::Environment, wait::Wait};
-use beadlock_claim::{leaving::Why, loss::Loss, target::Target};
-use beadlock_claim::{trail::Trail, words::to_type};
+use beadlock_claim::{loss::Loss, release_request::ReleaseReason, target::Target};
 use beadlock_session::on_loss::OnLoss;
 use beadlock_session::session_claim::{ClaimEnd, CommandProcess, SessionClaim, Watchfulness};
 use beadlock_supervise::signals::Signals;
-use beadlock_supervise::watchdog::HearHeartbeats;
+use beadlock_supervise::watchdog::OnRenewal;
 use config::config;
 use wait::{FleetTimeouts, StandingClaim};
 use watch::{FleetSession, FleetWatch};
@@ -109,7 +109,7 @@ pub struct InFleet<'a> {
     holder: String,
     id: String,
     patience: FleetTimeouts,
-    trail: &'a Trail<'a>,
+    trail: &'a AuditTrail<'a>,
     held: OnceCell<Held>,
 }
 
@@ -136,7 +136,7 @@ impl<'a> InFleet<'a> {
         joined: Joined,
         (holder, id): (String, String),
         (wait, drain): (Wait, Duration),
-        trail: &'a Trail<'a>,
+        trail: &'a AuditTrail<'a>,
     ) -> Self {
         Self {
             local,
@@ -234,9 +234,9 @@ impl SessionClaim for InFleet<'_> {
     fn obtain(
         &mut self,
         child: CommandProcess<'_>,
-        attending: &mut dyn WaitControl,
-    ) -> Result<(), Stopped> {
-        self.local.obtain(child, attending)
+        control: &mut dyn WaitControl,
+    ) -> Result<(), NotAcquired> {
+        self.local.obtain(child, control)
     }
 
     fn second_step(&self) -> Option<&str> {
@@ -246,8 +246,8 @@ impl SessionClaim for InFleet<'_> {
     fn take_second_step(
         &self,
         child: CommandProcess<'_>,
-        attending: &mut dyn WaitControl,
-    ) -> Result<(), Stopped> {
+        control: &mut dyn WaitControl,
+    ) -> Result<(), NotAcquired> {
         let Joined { mark, config } = self.joined.clone();
         if mark::read_in(self.target().dir())
             .map_err(fleet_error)?
@@ -273,7 +273,7 @@ impl SessionClaim for InFleet<'_> {
             who,
         };
         let claim = FleetClaim::begin(config, request).map_err(fleet_error)?;
-        match self.patience.until_held(&claim, self.name(), attending) {
+        match self.patience.until_held(&claim, self.name(), control) {
             Ok(standing) => {
                 let watch = FleetWatch::of(FleetSession::Claim(claim))
                     .map_err(|error| failed_to_watch(&error))?;
@@ -287,7 +287,7 @@ impl SessionClaim for InFleet<'_> {
             Err(stopped) => {
                 // What does not answer now ends by itself.
                 let _ = claim.end();
-                if let Stopped::Failed(error) = &stopped {
+                if let NotAcquired::Failed(error) = &stopped {
                     self.trail.blocked(error, &self.target().place);
                 }
                 Err(stopped)
@@ -313,7 +313,7 @@ impl SessionClaim for InFleet<'_> {
         }
     }
 
-    fn tell(&self, pulse: Box<dyn HearHeartbeats>) {
+    fn tell(&self, pulse: Box<dyn OnRenewal>) {
         self.local.tell(pulse);
     }
 
@@ -363,11 +363,11 @@ impl SessionClaim for InFleet<'_> {
     fn end(
         &mut self,
         lost: Option<Loss>,
-        why: Why,
+        why: ReleaseReason,
         failed_step: Option<&str>,
         signals: &mut Signals,
     ) -> ClaimEnd {
-        let has_worked = why.reason == Why::COMMAND_ENDED;
+        let has_worked = why.reason == ReleaseReason::COMMAND_ENDED;
         let held = self.held.take();
         let (of_fleet, of_lock) = match lost {
             Some(Loss::Fleet { why, .. }) => (Some(why), None),

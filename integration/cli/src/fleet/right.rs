@@ -12,10 +12,10 @@ use super::watch::{FleetSession, FleetWatch};
 use super::{Joined, failed_to_watch};
 use crate::fleet::error::fleet_error;
 use beadlock_base::poll::wait_for;
+use beadlock_claim::audit_trail::AuditTrail;
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::keeping::FleetGuard;
-use beadlock_claim::observe::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
-use beadlock_claim::trail::Trail;
+use beadlock_claim::kept_lock::FleetGuard;
+use beadlock_claim::observe::{NOTICE_AFTER, NotAcquired, TICK, WaitControl, WaitingFor};
 use beadlock_claim::wait::Deadline;
 use beadlock_claim::words::to_type;
 
@@ -33,13 +33,13 @@ pub struct HeldRight {
 pub enum NoRight {
     /// The cycle is skipped.
     Skipped(Decision),
-    Stopped(Stopped),
+    NotAcquired(NotAcquired),
 }
 
 impl HeldRight {
     /// Asks for it, and waits until it is there. It waits for no claim.
-    pub fn obtain(joined: &Joined, attending: &mut dyn WaitControl) -> Result<Self, NoRight> {
-        let stopped = |error: Error| NoRight::Stopped(error.into());
+    pub fn obtain(joined: &Joined, control: &mut dyn WaitControl) -> Result<Self, NoRight> {
+        let stopped = |error: Error| NoRight::NotAcquired(error.into());
         let Joined { mark, config } = joined.clone();
         let agent = FleetAgent::start(config, Who::this_process())
             .map_err(|error| stopped(fleet_error(error)))?;
@@ -64,19 +64,19 @@ impl HeldRight {
             }
             if notice.is_over() {
                 let (what, left) = (refusal.to_string(), deadline.left());
-                let waited = Waited::Fleet {
+                let waited = WaitingFor::Fleet {
                     name: mark.name.as_str(),
                     what: &what,
                     left,
                 };
-                attending.waiting(&waited).map_err(NoRight::Stopped)?;
+                control.waiting(&waited).map_err(NoRight::NotAcquired)?;
                 notice = Deadline::after(TICK);
             }
             let limit = deadline.left().min(notice.left());
-            let [_, signalled] = wait_for([Some(agent.bell()), attending.signals()], limit);
-            if signalled && let Some(stopped) = attending.stopped() {
+            let [_, signalled] = wait_for([Some(agent.bell()), control.signals()], limit);
+            if signalled && let Some(stopped) = control.stop_reason() {
                 let _ = agent.end();
-                return Err(NoRight::Stopped(stopped));
+                return Err(NoRight::NotAcquired(stopped));
             }
         };
         let watch = FleetWatch::of(FleetSession::Right(agent, permit));
@@ -114,7 +114,12 @@ impl HeldRight {
 
     /// Gives it back, after the gate was let go. The answer is its loss, where `lost` says that it was seen, or the
     /// work has run and it is seen now.
-    pub fn end(self, lost: Option<String>, has_worked: bool, trail: &Trail<'_>) -> Option<Error> {
+    pub fn end(
+        self,
+        lost: Option<String>,
+        has_worked: bool,
+        trail: &AuditTrail<'_>,
+    ) -> Option<Error> {
         let Self { watch, mark, since } = self;
         let age = facts::boottime().saturating_sub(since);
         let over = watch.over().filter(|_| has_worked);

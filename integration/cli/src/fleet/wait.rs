@@ -11,7 +11,7 @@ use crate::fleet::error::fleet_error;
 use beadlock_base::poll::wait_for;
 use beadlock_base::words::counted;
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::observe::{NOTICE_AFTER, Stopped, TICK, WaitControl, Waited};
+use beadlock_claim::observe::{NOTICE_AFTER, NotAcquired, TICK, WaitControl, WaitingFor};
 use beadlock_claim::wait::{Deadline, Wait};
 use beadlock_claim::words::{shown_age, to_type};
 
@@ -37,8 +37,8 @@ impl FleetTimeouts {
         self,
         claim: &FleetClaim,
         name: &Name,
-        attending: &mut dyn WaitControl,
-    ) -> Result<StandingClaim, Stopped> {
+        control: &mut dyn WaitControl,
+    ) -> Result<StandingClaim, NotAcquired> {
         let begun = Instant::now();
         let (wait, answer) = (
             Deadline::after(self.wait.limit()),
@@ -51,7 +51,7 @@ impl FleetTimeouts {
             let state = claim.state();
             let deadline = match &state {
                 ClaimState::Held(held) => {
-                    attending.waited(begun.elapsed());
+                    control.waited(begun.elapsed());
                     return Ok(StandingClaim(held.clone()));
                 }
                 ClaimState::Failed(error) => return Err(fleet_error(error.clone()).into()),
@@ -72,7 +72,7 @@ impl FleetTimeouts {
             }
             if notice.is_over() {
                 let (what, left) = (in_words(&state), deadline.left());
-                attending.waiting(&Waited::Fleet {
+                control.waiting(&WaitingFor::Fleet {
                     name: name.as_str(),
                     what: &what,
                     left,
@@ -80,8 +80,8 @@ impl FleetTimeouts {
                 notice = Deadline::after(TICK);
             }
             let limit = deadline.left().min(notice.left());
-            let [_, signalled] = wait_for([Some(claim.bell()), attending.signals()], limit);
-            attending.heed(signalled)?;
+            let [_, signalled] = wait_for([Some(claim.bell()), control.signals()], limit);
+            control.check_stop(signalled)?;
         }
     }
 

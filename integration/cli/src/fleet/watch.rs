@@ -12,7 +12,7 @@ use beadlock_base::deadline::{BootTimer, WorkDeadline};
 use beadlock_fleet::{Deadlines, FleetAgent, FleetClaim, Permit, SessionStanding};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-use beadlock_claim::keeping::FleetGuard;
+use beadlock_claim::kept_lock::FleetGuard;
 use beadlock_claim::loss::Loss;
 
 /// Hears of each new deadline.

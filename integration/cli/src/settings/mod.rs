@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_base::{beside::Helpers, duration};
+use beadlock_base::{duration, helper::Helpers};
 use beadlock_core::Options;
 use clap::ValueEnum;
 

@@ -8,7 +8,7 @@ use std::{fmt, path::PathBuf};
 
 use beadlock_base::{duration, escape::escaped_path};
 use beadlock_core::audit::Event;
-use beadlock_core::dialect::file::{Mode, WAIT};
+use beadlock_core::record::file::{Mode, WAIT};
 use beadlock_core::target::{ParsedTarget, Scheme};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -17,18 +17,18 @@ use serde_json::{Value, json};
 use super::ProtocolHelp;
 use crate::settings::{audit, either};
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::observe::Stopped;
+use beadlock_claim::observe::NotAcquired;
 use beadlock_claim::protocol::file::{FileLock, FileTarget, blocked, note, record, take};
 use beadlock_claim::report::{Report, WRITE};
 use beadlock_claim::words::{Part, to_type};
 use beadlock_claim::{
+    audit_trail::AuditTrail,
     envelope::Request,
     environment::Environment,
     kernel_lock::KernelLock,
-    leaving::Why,
     observe::{Notice, Observer},
     protocol::answers_for,
-    trail::Trail,
+    release_request::ReleaseReason,
     wait::Wait,
 };
 use beadlock_console::talk::Talk;
@@ -106,7 +106,7 @@ impl OnFile {
         file: &OneFile<'_>,
         request: &'a Request,
         observer: &'a dyn Observer,
-    ) -> Result<Trail<'a>, Error> {
+    ) -> Result<AuditTrail<'a>, Error> {
         let audit = audit(self.audit.as_deref(), file.environment);
         file.target
             .to_target()
@@ -187,10 +187,10 @@ impl OneFile<'_> {
     pub fn under_lock<T: fmt::Display>(
         &self,
         signals: &mut Signals,
-        trail: &Trail<'_>,
+        trail: &AuditTrail<'_>,
         child: Option<i32>,
-        work: impl FnOnce(&FileLock, &mut Signals) -> Result<T, Stopped>,
-    ) -> Result<(T, Value), Stopped> {
+        work: impl FnOnce(&FileLock, &mut Signals) -> Result<T, NotAcquired>,
+    ) -> Result<(T, Value), NotAcquired> {
         let Self {
             target,
             wait,
@@ -199,13 +199,13 @@ impl OneFile<'_> {
         let observer = trail.observer();
         note(target, observer);
         let begun = Instant::now();
-        let mut attending = InteractiveWait::wait_of(signals, observer, child);
+        let mut control = InteractiveWait::wait_of(signals, observer, child);
         let lock = take(
             target,
             Mode::Exclusive,
             *wait,
             Some(*environment),
-            &mut attending,
+            &mut control,
         );
         observer.notice(&Notice::WaitEnded);
         let lock = lock.inspect_err(|stopped| blocked(stopped, trail))?;
@@ -226,13 +226,13 @@ impl OneFile<'_> {
         let (is_ours, record) = (!lock.is_nested(), record(&lock, &id));
         drop(lock);
         let why = if done.is_ok() {
-            Why::RELEASED
+            ReleaseReason::RELEASED
         } else {
-            Why::RELEASED_AFTER_FAILURE
+            ReleaseReason::RELEASED_AFTER_FAILURE
         };
         match &done {
             _ if !is_ours => {}
-            Err(Stopped::Failed(error)) if error.code() == Code::LockLost => {
+            Err(NotAcquired::Failed(error)) if error.code() == Code::LockLost => {
                 trail.write(Event::LockLost, |entry| {
                     entry
                         .detail(error)

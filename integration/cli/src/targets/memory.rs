@@ -4,7 +4,7 @@ use beadlock_claim::error::Problem;
 use std::time::Duration;
 
 use beadlock_base::{duration, escape::is_harmless};
-use beadlock_core::dialect::memory::UNKNOWN;
+use beadlock_core::record::memory::UNKNOWN;
 use clap::Args;
 
 use super::{Claimer, ProtocolHelp, Requested, arguments::given};

@@ -17,6 +17,7 @@ use beadlock_core::database::{Directories, Suggest};
 use beadlock_core::{facts::random_id, target::Scheme};
 
 use crate::settings::{ClaimSettings, arguments::ClaimArgs};
+use beadlock_claim::audit_trail::refuse_lock_file;
 use beadlock_claim::draft::RecordDraft;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
@@ -26,8 +27,7 @@ use beadlock_claim::protocol::{
     Acceptance, answers_for_intent, any_directory_is_for_databases, option_of, resolve, rules,
 };
 use beadlock_claim::request::{ClaimRequest, LockDraft};
-use beadlock_claim::trail::refuse_lock_file;
-use beadlock_claim::{nested, target::Target};
+use beadlock_claim::{outer, target::Target};
 
 pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
 pub use tower::HEADING as NAMED_LOCKS;
@@ -127,7 +127,7 @@ impl Claimer<'_> {
         ClaimRequest {
             holder: holder.clone().unwrap_or_else(|| self.name.to_owned()),
             id: random_id(),
-            outer: nested::outer_claim(&target, self.environment),
+            outer: outer::outer_claim(&target, self.environment),
             draft,
             wait,
             drain,

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use beadlock_core::dialect::StartedAt;
 use beadlock_core::facts;
+use beadlock_core::record::StartedAt;
 use beadlock_testkit::{Ended, Running, Scene, this_host, until};
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use beadlock_base::beside::kind_of;
+use beadlock_base::helper::kind_of;
 use beadlock_testkit::process::marked_by;
 use beadlock_testkit::{
     Ended, Running, Scene, as_nobody, dead_pid, has_program, lives, skip, until,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-use beadlock_base::beside::kind_of;
+use beadlock_base::helper::kind_of;
 use beadlock_testkit::process::marked_by;
 use beadlock_testkit::{Running, Scene, until};
 use nix::sys::signal::{Signal, kill};

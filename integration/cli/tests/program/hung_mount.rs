@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use beadlock_base::beside::request_of;
+use beadlock_base::helper::request_of;
 use beadlock_claim::remote::Lookup;
 use beadlock_testkit::{Ended, PATIENCE, Running, Scene, skip, until};
 use nix::sys::signal::{Signal, kill};

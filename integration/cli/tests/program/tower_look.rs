@@ -68,7 +68,7 @@ impl Tower {
 
 fn seconds_ago(seconds: i64) -> String {
     let now = beadlock_core::facts::now().0.as_secs();
-    beadlock_core::dialect::StartedAt::from_unix(now - seconds, 0).to_string()
+    beadlock_core::record::StartedAt::from_unix(now - seconds, 0).to_string()
 }
 
 /// A lock as another tool writes it, whose last heartbeat is so many seconds ago. Its PID is one that lives: nobody

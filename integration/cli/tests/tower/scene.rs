@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use beadlock_checker::{Options, Place};
-use beadlock_core::dialect::tower::{LockName, StartedAt};
+use beadlock_core::record::tower::{LockName, StartedAt};
 use beadlock_core::{
     facts,
     look::{Look, look},

@@ -8,7 +8,7 @@ mod tests;
 use beadlock_base::process::Liveness;
 use beadlock_base::{escape::escaped, namespace::NamespaceMember, process};
 use beadlock_core::facts::Facts;
-use beadlock_core::{dialect::beads::Record, zombie::Zombie};
+use beadlock_core::{record::beads::Record, zombie::Zombie};
 
 use crate::explained::{Explained, HostProcesses, Inspected, NextCommand, in_container};
 use crate::process::situation::{Here, Inside, LiveFacts, ProcessSituation};

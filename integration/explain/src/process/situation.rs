@@ -3,8 +3,8 @@
 
 use beadlock_base::namespace::NamespaceMember;
 use beadlock_base::process::Liveness;
-use beadlock_core::dialect::beads;
 use beadlock_core::facts::Facts;
+use beadlock_core::record::beads;
 use beadlock_core::{Reason, Verdict};
 
 use beadlock_claim::protocol::process::TICK;

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use beadlock_base::namespace::NamespaceMember;
 use beadlock_base::process::Liveness;
-use beadlock_core::dialect::StartedAt;
-use beadlock_core::dialect::beads::{BeadlockKey, Record, judge};
 use beadlock_core::facts::{Facts, Ids, Proof};
+use beadlock_core::record::StartedAt;
+use beadlock_core::record::beads::{BeadlockKey, Record, judge};
 
 use super::situation::{self, Here, Inside, LiveFacts, ProcessSituation};
 

@@ -1,6 +1,6 @@
 //! The table of situations.
 
-use beadlock_core::on_disk::OnDisk;
+use beadlock_core::lock_file_stat::LockFileStat;
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn of(look: &Look, data: Option<&NotALock>) -> Situation {
 fn of_what_cannot_be_understood() {
     let file = |kind, size, millis| {
         let modified = StartedAt(now().0 - jiff::SignedDuration::from_millis(millis));
-        Some(OnDisk {
+        Some(LockFileStat {
             kind,
             size,
             modified,

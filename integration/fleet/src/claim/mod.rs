@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool, atomic::Ordering};
 use std::{io, thread, time::Duration};
 
-use beadlock_core::{dialect::StartedAt, facts};
+use beadlock_core::{facts, record::StartedAt};
 
 use crate::deadline::Deadlines;
 use crate::etcd::Client;

@@ -1,7 +1,7 @@
 //! The decision of a daemon without a permit: the same in the agent and in `beadlock cycle`.
 
 use beadlock_core::decision::{FleetDoubt, NotChecked};
-use beadlock_core::dialect::{Names, Record};
+use beadlock_core::record::{Names, Record};
 use beadlock_core::{Decision, Reason, Skip};
 
 use super::PermitRefusal;

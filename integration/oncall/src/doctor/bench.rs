@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use std::{fs::File, io, thread::sleep};
 
 use beadlock_base::process::Liveness;
-use beadlock_base::{beside::Helpers, error::system_words, escape::escaped_path, process};
+use beadlock_base::{error::system_words, escape::escaped_path, helper::Helpers, process};
 use beadlock_core::facts::{Ids, hostname, random_id};
 use nix::dir::Dir;
 use nix::errno::Errno;

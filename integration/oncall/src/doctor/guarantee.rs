@@ -87,11 +87,11 @@ pub struct LockKind {
 
 impl LockKind {
     pub fn of(target: &Target) -> Self {
-        let dialect = target.place.dialect();
+        let record_kind = target.place.record_kind();
         let keeps = match target.rules().kind {
             ProtocolKind::Kernel(_) => Keeps::Kernel,
-            ProtocolKind::Record if dialect.is_judged_by_time() => Keeps::Heartbeats {
-                goes_by_itself: dialect.stale_goes_by_itself(),
+            ProtocolKind::Record if record_kind.is_judged_by_time() => Keeps::Heartbeats {
+                goes_by_itself: record_kind.stale_goes_by_itself(),
             },
             ProtocolKind::Record => Keeps::Process,
         };

@@ -29,7 +29,7 @@ mod table;
 use beadlock_claim::error::Problem;
 use std::ffi::OsString;
 
-use beadlock_base::{beside::Helpers, error::system_words, escape::escaped_path};
+use beadlock_base::{error::system_words, escape::escaped_path, helper::Helpers};
 use clap::Args;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};

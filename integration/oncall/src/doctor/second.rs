@@ -13,8 +13,8 @@ use std::{os::fd::AsFd, time::Duration};
 
 use beadlock_base::sys::{Flock, flock};
 use beadlock_base::{
-    beside::{self, Helper},
     error::system_words,
+    helper::{self, Helper},
 };
 use clap::ValueEnum;
 use nix::errno::Errno;
@@ -70,7 +70,7 @@ impl SecondProcess {
             TrialFailure::untried(format!("no second process: {}", of_no_process(&error)))
         };
         let title = "beadlock: answers the trials of a doctor";
-        let mut command = beside::helper(bench.helpers, title, &DoctorTrials).map_err(failed)?;
+        let mut command = helper::helper(bench.helpers, title, &DoctorTrials).map_err(failed)?;
         command.current_dir(bench.path());
         command
             .stdin(Stdio::piped())

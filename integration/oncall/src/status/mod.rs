@@ -8,7 +8,7 @@ use std::fmt::Display;
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_core::Options;
 use beadlock_core::{
-    gates::Gates,
+    gate_holders::GateHolders,
     look::{look, raw},
 };
 use serde_json::Value;
@@ -121,7 +121,7 @@ fn seen(
     let target = resolve(target, environment, Acceptance::ToLookAt(talk))?;
     let options = options.of(&target, Options::default())?;
     if let ProtocolKind::Kernel(kernel) = target.rules().kind {
-        let observed = Observed::of(target, kernel, &Gates::now());
+        let observed = Observed::of(target, kernel, &GateHolders::now());
         let report = observed.report();
         return Ok((report.json(STATUS), observed.text(&report, talk)));
     }

@@ -1,5 +1,5 @@
 use super::*;
-use beadlock_base::beside::{HelperProgram, request_in, serve};
+use beadlock_base::helper::{HelperProgram, request_in, serve};
 use std::os::unix::ffi::OsStringExt;
 
 fn lease(given: &str, lease: KeptLease) -> LeaseKeeperRequest {
@@ -49,7 +49,7 @@ fn only_a_claim_for_a_process_is_kept() {
         };
         let start_ticks = None;
         read_back(&LeaseKeeperRequest {
-            subject: Some(KnownProcess { pid, start_ticks }),
+            subject: Some(ProcessRef { pid, start_ticks }),
             ..lease("x", flock)
         })
     };
@@ -71,7 +71,7 @@ fn a_title_says_what_is_done_and_stays_short() {
     let flock = KeptLease::Kernel {
         mode: Mode::Exclusive,
     };
-    let subject = Some(KnownProcess {
+    let subject = Some(ProcessRef {
         pid: 12,
         start_ticks: None,
     });

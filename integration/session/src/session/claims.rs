@@ -10,8 +10,8 @@ use super::Claims;
 use crate::session_claim::SessionClaim;
 use beadlock_claim::error::Error;
 use beadlock_claim::{
-    keeping::LossAlarm,
-    nested::{HELD_IDS, joined_ids},
+    kept_lock::LossAlarm,
+    outer::{HELD_IDS, joined_ids},
     report::Report,
     target::Target,
 };

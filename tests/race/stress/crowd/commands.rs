@@ -7,12 +7,12 @@ use std::process::Command;
 use beadlock_tests::{Ended, Scene, run};
 use serde_json::Value;
 
-use super::dialect::Dialect;
+use super::lock_kind::LockKind;
 
 /// Where it all happens.
 pub struct Place<'s> {
     pub scene: &'s Scene,
-    pub dialect: Dialect,
+    pub lock_kind: LockKind,
 }
 
 /// What a command does between its first line in the log and its last one.
@@ -37,10 +37,10 @@ pub const BEGINS: &str =
 pub const ENDS: &str = r#"echo "end $1 $$" >>log"#;
 
 impl Work {
-    fn script(self, dialect: Dialect) -> String {
+    fn script(self, lock_kind: LockKind) -> String {
         match self {
             Self::Short => format!("{BEGINS}; {ENDS}"),
-            Self::Long => format!("{BEGINS}; sleep {}; {ENDS}", dialect.long()),
+            Self::Long => format!("{BEGINS}; sleep {}; {ENDS}", lock_kind.long()),
             Self::Endless => format!("{BEGINS}; sleep 60; {ENDS}"),
             Self::Left => format!("{BEGINS}; sleep 1; {ENDS}"),
             Self::Alone => format!("{BEGINS}; exec sleep 60"),
@@ -59,25 +59,25 @@ impl Work {
 
 impl<'s> Place<'s> {
     /// Below the scene, with room for temporary files there.
-    pub fn in_scene(scene: &'s Scene, dialect: Dialect) -> Self {
+    pub fn in_scene(scene: &'s Scene, lock_kind: LockKind) -> Self {
         for dir in ["locks", "tmp"] {
             fs::create_dir(scene.path().join(dir)).expect("create a directory");
         }
-        Self { scene, dialect }
+        Self { scene, lock_kind }
     }
 
     /// `beadlock hold` for `id`, with this work; or a tool that works for itself.
     pub fn hold(&self, id: &str, work: Work) -> Command {
-        if self.dialect == Dialect::Tool {
+        if self.lock_kind == LockKind::Tool {
             let mut command = self.scene.command(env!("CARGO_BIN_EXE_embedded"));
             command
-                .args(self.dialect.hold(id))
+                .args(self.lock_kind.hold(id))
                 .arg(format!("{id} {}", work.millis()));
             return command;
         }
-        let script = work.script(self.dialect);
+        let script = work.script(self.lock_kind);
         let words = [
-            &self.dialect.hold(id)[..],
+            &self.lock_kind.hold(id)[..],
             &["--", "sh", "-c", &script, "sh", id],
         ]
         .concat();
@@ -93,7 +93,7 @@ impl<'s> Place<'s> {
     }
 
     pub fn lock(&self) -> PathBuf {
-        self.locks().join(self.dialect.file())
+        self.locks().join(self.lock_kind.file())
     }
 
     pub fn log(&self) -> PathBuf {
@@ -110,25 +110,25 @@ impl<'s> Place<'s> {
     pub fn process_of(&self, id: &str, holder: i32) -> Option<i32> {
         let record: Value = serde_json::from_slice(&fs::read(self.lock()).ok()?).ok()?;
         let pid = i32::try_from(record["pid"].as_i64()?).ok()?;
-        let is_its = match self.dialect {
-            Dialect::Tool => pid == holder,
-            _ => self.dialect.id_of(&record) == id,
+        let is_its = match self.lock_kind {
+            LockKind::Tool => pid == holder,
+            _ => self.lock_kind.id_of(&record) == id,
         };
         is_its.then_some(pid)
     }
 
     /// Whose locks were taken because they were stale, by the audit. Tools have none.
     pub fn taken(&self) -> Vec<String> {
-        if self.dialect == Dialect::Tool {
+        if self.lock_kind == LockKind::Tool {
             return Vec::new();
         }
         let audit = fs::read_to_string(self.scene.path().join("audit.jsonl")).expect("an audit");
         let events = audit
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).expect("an event a line"));
-        let of = |event: Value| self.dialect.id_of(&event["previous_lock"]).to_owned();
+        let of = |event: Value| self.lock_kind.id_of(&event["previous_lock"]).to_owned();
         events
-            .filter(|event| event["event"] == self.dialect.taken())
+            .filter(|event| event["event"] == self.lock_kind.taken())
             .map(of)
             .collect()
     }

@@ -8,7 +8,7 @@ use beadlock_tests::{Running, Scene, memory};
 
 use super::PROCESSES;
 use super::commands::{BEGINS, ENDS, Place, Work};
-use super::dialect::Dialect;
+use super::lock_kind::LockKind;
 
 /// The contenders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,21 +41,21 @@ impl fmt::Display for Seen {
 }
 
 /// So many rounds, each with a fresh stale lock.
-pub fn play(dialect: Dialect, rounds: usize, way: Way) -> Seen {
+pub fn play(lock_kind: LockKind, rounds: usize, way: Way) -> Seen {
     let mut seen = Seen {
         rounds,
         ..Seen::default()
     };
     for _ in 0..rounds {
         let scene = Scene::below(&memory());
-        let place = Place::in_scene(&scene, dialect);
-        fs::write(place.lock(), dialect.stale().to_string()).expect("write the stale lock");
+        let place = Place::in_scene(&scene, lock_kind);
+        fs::write(place.lock(), lock_kind.stale().to_string()).expect("write the stale lock");
         let start = |number: usize| {
             let id = format!("c{number}");
             Running::start(match way {
                 Way::Ours => place.hold(&id, Work::Short),
                 Way::AsDocumented => {
-                    let script = dialect
+                    let script = lock_kind
                         .script()
                         .replace("WORK", &format!("{BEGINS}; sleep 0.02; {ENDS}; exec 9>&-"));
                     let mut command = scene.command("bash");

@@ -10,7 +10,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::commands::Place;
-use super::dialect::Dialect;
+use super::lock_kind::LockKind;
 
 /// The process that gets SIGKILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,9 +44,9 @@ pub struct Killed {
 
 impl Kind {
     /// Drawn without putting back, so that a short run has each of them too. A tool is its own command.
-    fn of(dialect: Dialect) -> &'static [Self] {
-        match dialect {
-            Dialect::Tool => &[Self::Beadlock],
+    fn of(lock_kind: LockKind) -> &'static [Self] {
+        match lock_kind {
+            LockKind::Tool => &[Self::Beadlock],
             _ => &[Self::Beadlock, Self::Command, Self::Group],
         }
     }
@@ -76,9 +76,9 @@ impl Urn {
     }
 
     /// The next one.
-    pub fn draw(&mut self, dialect: Dialect) -> Plan {
+    pub fn draw(&mut self, lock_kind: LockKind) -> Plan {
         if self.left.is_empty() {
-            self.left = Kind::of(dialect).to_vec();
+            self.left = Kind::of(lock_kind).to_vec();
         }
         let dice = &mut self.dice;
         let kind = self
@@ -94,7 +94,9 @@ impl Urn {
         let pause = match moment {
             Moment::Claimed => up_to(15_000),
             Moment::AtWork => up_to(100_000),
-            Moment::Heartbeat => dialect.beats_after() - Duration::from_millis(20) + up_to(60_000),
+            Moment::Heartbeat => {
+                lock_kind.beats_after() - Duration::from_millis(20) + up_to(60_000)
+            }
         };
         Plan {
             kind,

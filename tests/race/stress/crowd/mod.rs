@@ -6,8 +6,8 @@
 
 mod commands;
 mod control;
-mod dialect;
 mod kills;
+mod lock_kind;
 mod log;
 mod worker;
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use beadlock_tests::{Dice, Scene, become_subreaper, binaries, memory, skip};
 
-pub use dialect::Dialect;
+pub use lock_kind::LockKind;
 
 use commands::Place;
 use kills::Kind;
@@ -39,7 +39,7 @@ const ROUNDS_A_CONTROL: usize = 4800;
 
 /// As many acquisitions as are asked for, and none beside another.
 #[track_caller]
-pub fn never_overlaps(dialect: Dialect) {
+pub fn never_overlaps(lock_kind: LockKind) {
     if skip::tool("flock").is_none() {
         return;
     }
@@ -49,14 +49,14 @@ pub fn never_overlaps(dialect: Dialect) {
     let seed = Dice::seed("STRESS_SEED");
     let rounds = super::rounds();
     let few = if rounds == super::FEW {
-        dialect.few()
+        lock_kind.few()
     } else {
         1
     };
     let wanted = (rounds / ROUNDS_AN_ACQUISITION).max(FEW) / few;
     // On a disk that stands still for seconds a heartbeat waits, and so does the end of a process that was writing.
     let scene = Scene::below(&memory());
-    let place = Place::in_scene(&scene, dialect);
+    let place = Place::in_scene(&scene, lock_kind);
     let begun = Instant::now();
     let crowd = Crowd::new(wanted, seed);
     std::thread::scope(|threads| {
@@ -70,13 +70,13 @@ pub fn never_overlaps(dialect: Dialect) {
     // The command of a beadlock that was killed works on where the lock is its own, and says its end.
     let ended: Vec<_> = killed
         .iter()
-        .filter(|kill| !(dialect.is_the_commands() && kill.kind == Kind::Beadlock))
+        .filter(|kill| !(lock_kind.is_the_commands() && kill.kind == Kind::Beadlock))
         .cloned()
         .collect();
     let log = Log::read(&place.log(), &ended);
-    let taken = match dialect {
+    let taken = match lock_kind {
         // A process that was killed at work has left a stale lock, and others have been at work after it.
-        Dialect::Tool => killed
+        LockKind::Tool => killed
             .iter()
             .filter(|kill| place.has_begun(&kill.id))
             .map(|kill| kill.id.clone())
@@ -88,7 +88,7 @@ pub fn never_overlaps(dialect: Dialect) {
         "{}: {} acquisitions by {PROCESSES} processes in {:.0} s; {} killed: beadlock {}, the command {}, the group {} \
          ({} before the command began); {} taken when stale; {} held longer than that; {} given up for want of a heartbeat; {} \
          overlaps, {} lost",
-        dialect.name(),
+        lock_kind.name(),
         log.begun,
         took.as_secs_f64(),
         killed.len(),
@@ -134,17 +134,17 @@ pub fn never_overlaps(dialect: Dialect) {
 /// Of eight over one stale lock one after the other has it, where its document's order, or the obvious one, lets in
 /// more than one at once.
 #[track_caller]
-pub fn falls_to_one(dialect: Dialect) {
+pub fn falls_to_one(lock_kind: LockKind) {
     if skip::tool("flock").is_none() {
         return;
     }
     become_subreaper();
     let _ = binaries::directory();
     let scale = super::rounds().div_ceil(ROUNDS_A_CONTROL).max(1);
-    let of = |rounds: usize| rounds.div_ceil(dialect.few()) * scale;
-    let by_script = control::play(dialect, of(ROUNDS_OF_CONTROL), control::Way::AsDocumented);
-    let ours = control::play(dialect, of(ROUNDS_OF_OURS), control::Way::Ours);
-    let name = dialect.name();
+    let of = |rounds: usize| rounds.div_ceil(lock_kind.few()) * scale;
+    let by_script = control::play(lock_kind, of(ROUNDS_OF_CONTROL), control::Way::AsDocumented);
+    let ours = control::play(lock_kind, of(ROUNDS_OF_OURS), control::Way::Ours);
+    let name = lock_kind.name();
     println!("{name}: eight for one stale lock: ours {ours}; look, then take {by_script}");
     assert!(
         by_script.overlaps > 0,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use beadlock_tests::{Dice, Ended, Running};
 
 use super::commands::{Place, Work};
-use super::dialect::Dialect;
 use super::kills::{Killed, Kind, Plan, Urn, reap};
+use super::lock_kind::LockKind;
 
 /// One holder in so many is killed: two thirds of these leave a lock that is taken.
 const ONE_IS_KILLED: usize = 60;
@@ -66,7 +66,7 @@ impl Crowd {
                 return;
             }
             let id = format!("w{worker}-{number}");
-            match self.plan(number, place.dialect) {
+            match self.plan(number, place.lock_kind) {
                 Some(plan) => self.one_that_is_killed(&id, plan, place),
                 None => self.one(&id, number, place),
             }
@@ -74,12 +74,12 @@ impl Crowd {
     }
 
     /// One of each so many is killed.
-    fn plan(&self, number: usize, dialect: Dialect) -> Option<Plan> {
+    fn plan(&self, number: usize, lock_kind: LockKind) -> Option<Plan> {
         let every = match self.wanted {
-            ..ONE_IS_LONG => ONE_IS_KILLED_OF_FEW / dialect.few(),
+            ..ONE_IS_LONG => ONE_IS_KILLED_OF_FEW / lock_kind.few(),
             _ => ONE_IS_KILLED,
         };
-        (number % every == every / 2).then(|| lock(&self.urn).draw(dialect))
+        (number % every == every / 2).then(|| lock(&self.urn).draw(lock_kind))
     }
 
     fn one(&self, id: &str, number: usize, place: &Place<'_>) {
@@ -93,7 +93,7 @@ impl Crowd {
     fn one_that_is_killed(&self, id: &str, plan: Plan, place: &Place<'_>) {
         let work = match plan.kind {
             Kind::Command => Work::Alone,
-            Kind::Beadlock if place.dialect.is_the_commands() => Work::Left,
+            Kind::Beadlock if place.lock_kind.is_the_commands() => Work::Left,
             _ => Work::Endless,
         };
         let mut holder = self.start(id, work, place);

@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_name_is_written_as_it_was_read() {
         for text in [
-            "beadlock-core lib dialect::tower::judge::tests::fresh",
+            "beadlock-core lib record::tower::judge::tests::fresh",
             "beadlock tests/tower hold::a_2",
             "beadlock-tests tests/docs top_level",
             "integration/shell/tests/lock-manager.bats: release: a missing lock is a warning",

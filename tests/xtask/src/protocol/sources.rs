@@ -147,29 +147,26 @@ mod tests {
         let top = tempfile::tempdir().expect("a directory");
         let test = |name: &str| format!("#[test]\nfn {name}() {{\n}}\n");
         for (file, text) in [
-            ("checker/core/src/lib.rs", "pub mod dialect;\n".to_owned()),
+            ("checker/core/src/lib.rs", "pub mod record;\n".to_owned()),
             (
-                "checker/core/src/dialect/mod.rs",
+                "checker/core/src/record/mod.rs",
                 "pub mod tower;\n".to_owned(),
             ),
             (
-                "checker/core/src/dialect/tower/mod.rs",
+                "checker/core/src/record/tower/mod.rs",
                 "mod judge;\nmod name;\n".to_owned(),
             ),
             (
-                "checker/core/src/dialect/tower/judge.rs",
+                "checker/core/src/record/tower/judge.rs",
                 format!("#[cfg(test)]\nmod tests {{\n{}}}\n", test("fresh")),
             ),
             (
-                "checker/core/src/dialect/tower/name.rs",
+                "checker/core/src/record/tower/name.rs",
                 "#[cfg(test)]\nmod tests;\n".to_owned(),
             ),
+            ("checker/core/src/record/tower/name/tests.rs", test("short")),
             (
-                "checker/core/src/dialect/tower/name/tests.rs",
-                test("short"),
-            ),
-            (
-                "checker/core/src/dialect/tower/loose.rs",
+                "checker/core/src/record/tower/loose.rs",
                 test("compiled_by_nobody"),
             ),
             ("checker/tests/tower.rs", test("stolen")),
@@ -228,8 +225,8 @@ mod tests {
     fn a_test_is_found_wherever_modules_may_be() {
         let top = checkout();
         for text in [
-            "beadlock-core lib dialect::tower::judge::tests::fresh",
-            "beadlock-core lib dialect::tower::name::tests::short",
+            "beadlock-core lib record::tower::judge::tests::fresh",
+            "beadlock-core lib record::tower::name::tests::short",
             "beadlock-checker tests/tower stolen",
             "beadlock-cli tests/tower hold::now",
             "beadlock-tests tests/conformance tower::stale",
@@ -245,14 +242,14 @@ mod tests {
         let top = checkout();
         for (text, said) in [
             (
-                "beadlock-core lib dialect::tower::judge::tests::stale",
+                "beadlock-core lib record::tower::judge::tests::stale",
                 "no test stale",
             ),
             (
-                "beadlock-core lib dialect::tower::loose::compiled_by_nobody",
+                "beadlock-core lib record::tower::loose::compiled_by_nobody",
                 "no mod loose",
             ),
-            ("beadlock-core lib dialect::beads::tests::a", "no mod beads"),
+            ("beadlock-core lib record::beads::tests::a", "no mod beads"),
             (
                 "beadlock-checker tests/tower stole",
                 "no test stole that runs in checker/tests/tower.rs",

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::super::Author;
 use super::*;
 use crate::decision::NotChecked;
-use crate::dialect::Rejected;
-use crate::{dialect, dialect::beads::BeadlockKey, dialect::beads::Record};
+use crate::record::Rejected;
+use crate::{record, record::beads::BeadlockKey, record::beads::Record};
 
 const FIELDS: [&str; 15] = [
     "event",
@@ -55,7 +55,7 @@ fn record(holder: &str) -> Box<Record> {
     })
 }
 
-fn boxed(holder: &str) -> Box<dialect::Record> {
+fn boxed(holder: &str) -> Box<record::Record> {
     Box::new((*record(holder)).into())
 }
 

@@ -5,7 +5,7 @@ use nix::errno::Errno;
 use super::*;
 use crate::{
     decision::{FleetDoubt, Watched},
-    dialect::{Record, Rejected, beads},
+    record::{Record, Rejected, beads},
 };
 use beadlock_base::error::Error;
 

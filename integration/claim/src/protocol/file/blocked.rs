@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
-use beadlock_core::dialect::file::Mode;
+use beadlock_core::record::file::Mode;
 use nix::{errno::Errno, sys::eventfd::EventFd};
 
 use super::open::{FileId, Flocked, KernelWait, OpenLockFile, failed};

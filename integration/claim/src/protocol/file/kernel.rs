@@ -9,30 +9,30 @@ use std::{ffi::OsString, fs};
 use beadlock_base::filesystem::shared_file_system;
 use beadlock_core::Verdict;
 use beadlock_core::audit::{Event, WorkOutcome};
-use beadlock_core::gates::Gates;
+use beadlock_core::gate_holders::GateHolders;
 use serde_json::{Value, json};
 
 use super::{
-    File, FileLock, FileTarget, LockId, Mode, OpenLockFile, look, nested, refused::names, release,
+    File, FileLock, FileTarget, LockId, Mode, OpenLockFile, look, outer, refused::names, release,
     take,
 };
 use crate::error::{Code, Error, Exit};
 use crate::kernel_lock::{KernelLock, KernelRelease, Observation, WithoutRecord};
 use crate::loss::{Loss, LossWatcher, WatchStart};
-use crate::observe::{Stopped, WaitControl};
+use crate::observe::{NotAcquired, WaitControl};
 use crate::words::{Part, to_type};
 use crate::{
+    audit_trail::AuditTrail,
     environment::Environment,
-    keeping::LossAlarm,
-    leaving::Why,
+    kept_lock::LossAlarm,
     observe::{GateReach, Notice, Observer},
+    release_request::ReleaseReason,
     target::Target,
-    trail::Trail,
     wait::Wait,
 };
 
 impl WithoutRecord for File {
-    fn look(&self, target: &Target, gates: &Gates) -> Observation {
+    fn look(&self, target: &Target, gates: &GateHolders) -> Observation {
         look::at(&FileTarget::of_target(target), gates)
     }
 
@@ -48,7 +48,7 @@ impl WithoutRecord for File {
     ) -> Result<Option<(String, i32)>, Error> {
         let target = FileTarget::of_target(target);
         let inode = OpenLockFile::open(&target)?.inode();
-        let outer = nested::outer(&target, inode, mode, environment)?;
+        let outer = outer::outer(&target, inode, mode, environment)?;
         Ok(outer.map(|outer| (outer.to_string(), outer.pid)))
     }
 
@@ -68,15 +68,15 @@ impl WithoutRecord for File {
         mode: Mode,
         wait: Wait,
         environment: &Environment,
-        attending: &mut dyn WaitControl,
-        trail: &Trail<'_>,
-    ) -> Result<Box<dyn KernelLock>, Stopped> {
+        control: &mut dyn WaitControl,
+        trail: &AuditTrail<'_>,
+    ) -> Result<Box<dyn KernelLock>, NotAcquired> {
         let taken = take(
             &FileTarget::of_target(target),
             mode,
             wait,
             Some(environment),
-            attending,
+            control,
         );
         trail.observer().notice(&Notice::WaitEnded);
         Ok(Box::new(
@@ -97,14 +97,14 @@ impl WithoutRecord for File {
         target: &Target,
         wait: Wait,
         environment: &Environment,
-        attending: &mut dyn WaitControl,
-    ) -> Result<Duration, Stopped> {
+        control: &mut dyn WaitControl,
+    ) -> Result<Duration, NotAcquired> {
         let (target, begun) = (FileTarget::of_target(target), Instant::now());
         if OpenLockFile::find(&target)?.is_some() {
-            let lock = take(&target, Mode::Exclusive, wait, Some(environment), attending);
+            let lock = take(&target, Mode::Exclusive, wait, Some(environment), control);
             // The same words, and the code of a wait: nothing was to be claimed.
             let lock = lock.map_err(|stopped| match stopped {
-                Stopped::Failed(error) if error.exit == Exit::FileHeld => Error {
+                NotAcquired::Failed(error) if error.exit == Exit::FileHeld => Error {
                     code: Code::LockHeld,
                     exit: Exit::Conflict,
                     ..error
@@ -125,7 +125,7 @@ impl WithoutRecord for File {
 
     fn stands(&self, target: &Target, id: &str) -> bool {
         let known = release::claim_of(id);
-        known.is_some_and(|known| nested::standing(&FileTarget::of_target(target), known).is_some())
+        known.is_some_and(|known| outer::standing(&FileTarget::of_target(target), known).is_some())
     }
 
     fn release(
@@ -194,7 +194,7 @@ impl KernelLock for FileLock {
         Self::age(self)
     }
 
-    fn acquired(&self, id: &str, trail: &Trail<'_>) {
+    fn acquired(&self, id: &str, trail: &AuditTrail<'_>) {
         trail.write(Event::LockAcquired, |entry| entry.lock(&record(self, id)));
     }
 
@@ -202,7 +202,12 @@ impl KernelLock for FileLock {
         Self::leave(*self);
     }
 
-    fn end(self: Box<Self>, known: Option<Loss>, why: Why, trail: &Trail<'_>) -> Option<Error> {
+    fn end(
+        self: Box<Self>,
+        known: Option<Loss>,
+        why: ReleaseReason,
+        trail: &AuditTrail<'_>,
+    ) -> Option<Error> {
         if FileLock::is_nested(&self) {
             return known.map(|loss| self.lost(&loss));
         }
@@ -251,8 +256,8 @@ pub fn note(target: &FileTarget, observer: &dyn Observer) {
 }
 
 /// Writes down that the wait for the lock ran out; nothing where it was stopped by anything else.
-pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
-    if let Stopped::Failed(error) = stopped
+pub fn blocked(stopped: &NotAcquired, trail: &AuditTrail<'_>) {
+    if let NotAcquired::Failed(error) = stopped
         && error.exit == Exit::FileHeld
     {
         trail.write(Event::LockBlocked, |entry| {

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 use std::{fs::File, path::Path};
 
 use beadlock_base::sys::process_id;
-use beadlock_core::dialect::file::{LockId, Mode, WAIT};
+use beadlock_core::record::file::{LockId, Mode, WAIT};
 
 use super::blocked::{Blocked, Got, WaitTarget};
 use super::open::{FileId, Flocked, KernelWait, OpenLockFile, failed, named_inode};
 use super::turn::{self, InTurn, Turn};
-use super::{nested, own::Registered, refused, target::FileTarget};
-use crate::observe::{NOTICE_AFTER, Stopped, TICK, Unattended, WaitControl, Waited};
+use super::{outer, own::Registered, refused, target::FileTarget};
+use crate::observe::{NOTICE_AFTER, NotAcquired, TICK, Uninterrupted, WaitControl, WaitingFor};
 use crate::wait::{Deadline, Wait};
 use crate::{
-    asking::CancelCheck,
+    cancel_check::CancelCheck,
     environment::Environment,
     error::Error,
     loss::{self, Loss},
@@ -240,8 +240,8 @@ pub fn take(
     mode: Mode,
     wait: Wait,
     environment: Option<&Environment>,
-    attendant: &mut dyn WaitControl,
-) -> Result<FileLock, Stopped> {
+    control: &mut dyn WaitControl,
+) -> Result<FileLock, NotAcquired> {
     let locked = |held| {
         let (target, since, turns) = (target.clone(), Instant::now(), Mutex::new(()));
         FileLock {
@@ -269,7 +269,7 @@ pub fn take(
             Ok(flocked) if flocked.file().is_named_by(target) => {
                 begun
                     .into_iter()
-                    .for_each(|(at, _): (Instant, _)| attendant.waited(at.elapsed()));
+                    .for_each(|(at, _): (Instant, _)| control.waited(at.elapsed()));
                 return Ok(locked(Held::Here(registered, flocked)));
             }
             Ok(_) => continue,
@@ -277,16 +277,16 @@ pub fn take(
         };
         if begun.is_none() {
             let environment = environment.cloned().unwrap_or_else(Environment::read);
-            if let Some(outer) = nested::outer(target, inode, mode, &environment)? {
+            if let Some(outer) = outer::outer(target, inode, mode, &environment)? {
                 return Ok(locked(Held::There(outer)));
             }
         }
         let begun = *begun.get_or_insert_with(|| (Instant::now(), Deadline::after(wait.limit())));
-        let waited = wait_for_lock(target, (mode, wait), inode, begun, attendant)?;
+        let waited = wait_for_lock(target, (mode, wait), inode, begun, control)?;
         // It has kept the number taken that is registered.
         drop(pin);
         if let Some(flocked) = waited {
-            attendant.waited(begun.0.elapsed());
+            control.waited(begun.0.elapsed());
             let here = flocked.file().inode();
             let entered = if here == inode {
                 Some(registered)
@@ -305,8 +305,8 @@ fn wait_for_lock(
     (mode, wait): (Mode, Wait),
     inode: FileId,
     (at, deadline): (Instant, Deadline),
-    attendant: &mut dyn WaitControl,
-) -> Result<Option<Flocked>, Stopped> {
+    control: &mut dyn WaitControl,
+) -> Result<Option<Flocked>, NotAcquired> {
     if deadline.is_over() {
         return Err(refused::timed_out(target, wait).into());
     }
@@ -327,7 +327,7 @@ fn wait_for_lock(
             }
             let (file, holders) = (target.shown(), refused::Holders(target));
             let (since, left) = (at.elapsed(), deadline.left());
-            attendant.waiting(&Waited::Kernel {
+            control.waiting(&WaitingFor::Kernel {
                 file: &file,
                 holders: &holders,
                 since,
@@ -336,8 +336,8 @@ fn wait_for_lock(
             notice = Deadline::after(TICK);
         }
         let limit = deadline.left().min(notice.left());
-        let [_, signalled] = wait_for([Some(blocked.bell()), attendant.signals()], limit);
-        attendant.heed(signalled)?;
+        let [_, signalled] = wait_for([Some(blocked.bell()), control.signals()], limit);
+        control.check_stop(signalled)?;
     }
 }
 
@@ -385,7 +385,7 @@ impl Locking {
             self.mode,
             self.wait,
             None,
-            &mut Unattended,
+            &mut Uninterrupted,
         )?)
     }
 
@@ -403,8 +403,8 @@ impl Locking {
             &mut CancelCheck::whether(&mut is_over),
         ) {
             Ok(lock) => Ok(Some(lock)),
-            Err(Stopped::Signalled(_)) => Ok(None),
-            Err(Stopped::Failed(error)) => Err(error),
+            Err(NotAcquired::Signalled(_)) => Ok(None),
+            Err(NotAcquired::Failed(error)) => Err(error),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Whether a process has a file locked, and which: what `check`, `status`, `list`, `break` and `wait` say of the lock.
 //! No lock file is made.
 
-use beadlock_core::dialect::file::{LockId, Mode, held};
-use beadlock_core::gates::{GateHolder, Gates, flock_of};
+use beadlock_core::gate_holders::{GateHolder, GateHolders, flock_of};
+use beadlock_core::record::file::{LockId, Mode, held};
 use beadlock_core::{Reason, Verdict};
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::target::FileTarget;
 use crate::words::{self, Part, to_type};
 use crate::{error::Error, fact::Fact, kernel_lock::Observation};
 
-pub fn at(target: &FileTarget, gates: &Gates) -> Observation {
+pub fn at(target: &FileTarget, gates: &GateHolders) -> Observation {
     let holders = as_they_are_known(gates.holders(target.lock()));
     let waiters = gates.waiters(target.lock());
     let (verdict, detail) = match holders.is_empty() {

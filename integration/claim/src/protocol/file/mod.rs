@@ -5,9 +5,9 @@ mod blocked;
 mod kernel;
 pub mod lock;
 mod look;
-pub mod nested;
 pub mod open;
 mod operations;
+pub mod outer;
 mod own;
 pub mod refused;
 pub mod release;
@@ -28,7 +28,7 @@ use crate::protocol::rules::{Protocol, ProtocolKind, ProtocolRules, WaitOver};
 use crate::target::{Target, prefixed};
 use crate::{environment::Environment, wait::Wait};
 
-pub use beadlock_core::dialect::file::{LockId, Mode, WAIT};
+pub use beadlock_core::record::file::{LockId, Mode, WAIT};
 
 pub use kernel::{blocked, note, record};
 pub use lock::{FileLock, Locking, take};

@@ -6,8 +6,8 @@ use std::{fs::File, io, path::Path, thread::sleep, time::Duration};
 
 use beadlock_base::regular::CAREFULLY;
 use beadlock_base::sys::{Flock, flock, process_id};
-use beadlock_base::{closed, error::system_words, escape::escaped_path};
-use beadlock_core::dialect::file::Mode;
+use beadlock_base::{error::system_words, escape::escaped_path, permission};
+use beadlock_core::record::file::Mode;
 use nix::errno::Errno;
 use nix::fcntl::{self, OFlag};
 use nix::sys::stat::{Mode as Permissions, SFlag, fstat, lstat};
@@ -232,7 +232,7 @@ pub(crate) fn failed(target: &FileTarget, error: &io::Error) -> Error {
             let its_own = || "who made it may let others in: chmod 0644".to_owned();
             refused(
                 target,
-                &closed::directory_above(target.lock()).unwrap_or_else(its_own),
+                &permission::directory_above(target.lock()).unwrap_or_else(its_own),
                 error,
             )
         }

@@ -4,7 +4,7 @@ use crate::error::Problem;
 use std::{io::Read, path::Path};
 
 use beadlock_base::escape::{escaped, escaped_path};
-use beadlock_core::dialect::file::{LockId, Mode};
+use beadlock_core::record::file::{LockId, Mode};
 use serde::Serialize;
 use serde_json::Value;
 

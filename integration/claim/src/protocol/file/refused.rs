@@ -5,20 +5,20 @@ use std::fmt;
 
 use beadlock_base::escape::escaped_path;
 use beadlock_core::{
-    dialect::file,
-    gates::{GateHolder, Gates},
+    gate_holders::{GateHolder, GateHolders},
+    record::file,
 };
 
 use super::target::FileTarget;
 use crate::error::{Code, Error, Exit, Holder};
 use crate::wait::Wait;
 use crate::words::{self, Part, to_type};
-use beadlock_supervise::known_process::HelperKind;
+use beadlock_supervise::process_ref::HelperKind;
 
 /// The processes that have the flock, as far as `/proc` shows. A fork shares what its parent has locked, and does not
 /// wait for itself.
 pub fn holders(target: &FileTarget) -> Vec<GateHolder> {
-    let mut holders = as_they_are_known(Gates::now().holders(target.lock()));
+    let mut holders = as_they_are_known(GateHolders::now().holders(target.lock()));
     let is_other = |holder: &GateHolder| holder.pid.unsigned_abs() != std::process::id();
     if holders.iter().any(is_other) {
         holders.retain(is_other);

@@ -6,20 +6,20 @@ use std::{os::fd::AsFd, time::Duration};
 use beadlock_base::process::Stat;
 use beadlock_base::{deadline::boottime, error::system_words, escape::escaped, sys::pidfd_open};
 use beadlock_core::Verdict;
-use beadlock_core::{dialect::file::LockId, gates::Gates};
+use beadlock_core::{gate_holders::GateHolders, record::file::LockId};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
-use super::{kernel::record_of, look, nested, refused::names, target::FileTarget};
+use super::{kernel::record_of, look, outer, refused::names, target::FileTarget};
 use crate::error::{Code, Error};
 use crate::kernel_lock::KernelRelease;
 use crate::{
-    nested::NESTED,
     observe::{Notice, Observer},
+    outer::NESTED,
 };
 use beadlock_base::poll::wait_for;
-use beadlock_supervise::known_process::HelperKind;
+use beadlock_supervise::process_ref::HelperKind;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -35,9 +35,9 @@ pub fn release(
     observer: &dyn Observer,
 ) -> Result<KernelRelease, Error> {
     let given = target.given();
-    let known = claim_of(id).and_then(|known| Some((known, nested::standing(target, known)?)));
+    let known = claim_of(id).and_then(|known| Some((known, outer::standing(target, known)?)));
     let Some((known, mode)) = known else {
-        let seen = look::at(target, &Gates::now());
+        let seen = look::at(target, &GateHolders::now());
         return Ok(KernelRelease::Gone(match seen.verdict {
             Verdict::Held(_) => format!(
                 "{given} was not touched: the claim {} was lost, and it is locked by {} now",
@@ -92,7 +92,7 @@ fn end(target: &FileTarget, id: LockId) -> Result<(), Error> {
     };
     // Looked at after the descriptor was opened: it is the keeper's then, and stays so.
     let ended = pidfd_open(id.pid);
-    if nested::standing(target, id).is_none() || !is_keeper(id.pid) {
+    if outer::standing(target, id).is_none() || !is_keeper(id.pid) {
         return Ok(());
     }
     match kill(Pid::from_raw(id.pid), Signal::SIGTERM) {
@@ -106,7 +106,7 @@ fn end(target: &FileTarget, id: LockId) -> Result<(), Error> {
         }
     }
     let has_ended = ended.is_ok_and(|ended| wait_for([Some(ended.as_fd())], PATIENCE) == [true]);
-    if has_ended || nested::standing(target, id).is_none() {
+    if has_ended || outer::standing(target, id).is_none() {
         Ok(())
     } else {
         Err(failed("does not end; try again"))

@@ -6,8 +6,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io::ErrorKind, sync::Arc};
 
-use beadlock_base::{closed, error::system_words, escape::escaped_path};
-use beadlock_core::dialect::file::{lock_of, locked_by};
+use beadlock_base::{error::system_words, escape::escaped_path, permission};
+use beadlock_core::record::file::{lock_of, locked_by};
 use nix::sys::stat::{SFlag, lstat};
 
 use crate::error::{Code, Error};
@@ -176,7 +176,7 @@ pub fn no_directory(file: &Path, error: &std::io::Error) -> Error {
         }
         ErrorKind::NotADirectory => Error::new(Code::NoTarget, format!("{dir} is not a directory")),
         kind => {
-            let closed = closed::directory_above(path)
+            let closed = permission::directory_above(path)
                 .map(|why| format!("; {why}"))
                 .unwrap_or_default();
             Error::io(

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
-use super::{lock::FileLock, nested, open::named_inode};
+use super::{lock::FileLock, open::named_inode, outer};
 use crate::loss::{Loss, LossSource, SeenLock};
 
 #[doc(hidden)]
@@ -16,7 +16,7 @@ impl LossSource for FileLock {
             Some(_)
                 if self
                     .outer()
-                    .is_some_and(|id| nested::standing(self.target(), id).is_none()) =>
+                    .is_some_and(|id| outer::standing(self.target(), id).is_none()) =>
             {
                 SeenLock::Lost(Loss::OuterEnded)
             }

@@ -6,8 +6,8 @@ use beadlock_base::{escape::escaped_path, filesystem::FileKind};
 use beadlock_core::{Place, Verdict};
 use beadlock_core::{
     database::NoDatabase,
-    dialect::{beads::ContentKind, lock},
     look::Look,
+    record::{beads::ContentKind, lock},
     target::Scheme,
 };
 

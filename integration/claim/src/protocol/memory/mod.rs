@@ -11,13 +11,13 @@ use beadlock_base::{
     escape::{escaped, escaped_path},
     filesystem::shared_file_system,
 };
-use beadlock_core::dialect::{Record, memory};
+use beadlock_core::record::{Record, memory};
 use beadlock_core::{Options, Place, Removed, Verdict};
 use beadlock_core::{
     database::NoDatabase,
-    dialect::facts::Facts,
     facts::hostname,
     look::{Look, look},
+    record::facts::Facts,
     take::Held,
     target::Scheme,
 };

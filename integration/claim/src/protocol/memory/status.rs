@@ -2,13 +2,13 @@
 
 use crate::error::Problem;
 use beadlock_base::escape::escaped_path;
-use beadlock_core::dialect::memory::{self, Limits, Record};
 use beadlock_core::look::{Look, look};
+use beadlock_core::record::memory::{self, Limits, Record};
 use beadlock_core::{Options, Verdict};
 use serde::Serialize;
 
 use crate::error::{Code, Error};
-use crate::{environment::Environment, nested, target::Target};
+use crate::{environment::Environment, outer, target::Target};
 
 /// The document's status object. Serialized, it has the document's keys in the document's order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,7 +71,7 @@ pub fn document(
             format!("{path} cannot be understood: {}", look.detail()),
         ));
     }
-    let we_hold_it = nested::outer_claim(target, environment).is_some();
+    let we_hold_it = outer::outer_claim(target, environment).is_some();
     let status = Status::of(&look, &options.limits, we_hold_it);
     let mut json = serde_json::to_vec_pretty(&status).unwrap_or_default();
     json.push(b'\n');

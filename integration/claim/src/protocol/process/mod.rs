@@ -1,7 +1,7 @@
 //! Code of the protocols whose locks name a process: a lock is valid for as long as its process lives.
 
 use beadlock_core::Verdict;
-use beadlock_core::dialect::beads;
+use beadlock_core::record::beads;
 use beadlock_core::{facts::Facts, look::Look};
 
 /// How a recorded start may differ from the one that is read back and still be the same: in clock ticks.

@@ -5,7 +5,7 @@
 //! Two events are ours, with the same head and the document's field names: `lock_lost`, and `lock_broken` for section
 //! 11.3, which asks for an audit of a forced release.
 //!
-//! `--audit` names another file for the same lines. The lines of [`crate::trail`] for the other protocols have
+//! `--audit` names another file for the same lines. The lines of [`crate::audit_trail`] for the other protocols have
 //! `event`, `request_id`, `timestamp` and `lock_name` too, so that one reader can read a file with both.
 
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use std::{io, time::Duration};
 
 use beadlock_core::Removed;
 use beadlock_core::audit::{LineFile, WorkOutcome, cut};
-use beadlock_core::dialect::tower::{Record, StartedAt};
-use beadlock_core::{dialect::Record as LockRecord, facts};
+use beadlock_core::record::tower::{Record, StartedAt};
+use beadlock_core::{facts, record::Record as LockRecord};
 use serde_json::{Value, json};
 
 use super::user_name;
+use crate::audit_trail::{Breakage, DocumentEvents, errno_words};
 use crate::observe::{Notice, Observer};
-use crate::trail::{Breakage, DocumentEvents, errno_words};
 
 /// Where the events go unless `--audit` says otherwise: beside the lock directory.
 pub fn default_file(lock_dir: &Path) -> PathBuf {

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, ffi::OsStr, io, os::unix::ffi::OsStrExt};
 
 use beadlock_base::error::system_words;
 use beadlock_base::escape::escaped_path;
-use beadlock_core::dialect::tower::{DEFAULT_DIR, LockName};
+use beadlock_core::record::tower::{DEFAULT_DIR, LockName};
 use beadlock_core::target::Scheme;
 
 use super::target;

@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 use std::{os::unix::ffi::OsStrExt, time::Duration};
 
 use beadlock_base::escape::escaped_path;
-use beadlock_core::dialect::tower::{self, LockName};
+use beadlock_core::record::tower::{self, LockName};
 use beadlock_core::{Options, Place, Reason};
 use beadlock_core::{
     database::NoDatabase,
-    dialect::{Record, facts::Facts},
     facts,
     look::{Look, look},
+    record::{Record, facts::Facts},
     take::Held,
     target::Scheme,
 };
 use serde_json::Value;
 
 use super::{Folder, Found, beads::Acceptance};
+use crate::audit_trail::{DocumentEvents, errno_words};
 use crate::environment::{Environment, LOCK_DIR};
 use crate::protocol::rules::{Protocol, ProtocolRules, WaitOver};
-use crate::trail::{DocumentEvents, errno_words};
 use crate::words::{self, Part, to_type};
 use crate::{error::Error, lease::LeaseTimes, observe::Observer, target::Target, wait::Wait};
 

@@ -4,11 +4,11 @@
 use beadlock_claim::error::Problem;
 use std::time::Instant;
 
-use beadlock_core::dialect::file::Mode;
+use beadlock_core::record::file::Mode;
 
 use super::Acquiring;
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::observe::{NotAcquired, WaitControl};
 use beadlock_claim::report::Report;
 use beadlock_claim::{kernel_lock::WithoutRecord, request::ClaimRequest};
 use beadlock_session::interactive_wait::InteractiveWait;
@@ -23,7 +23,7 @@ impl Acquiring<'_> {
         (kernel, mode): (&dyn WithoutRecord, Mode),
         subject: Result<Option<i32>, Error>,
         report: &mut Report,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), NotAcquired> {
         let target = &request.target;
         let (talk, given) = (&self.common.talk, &target.given);
         let trail = &target.trail(
@@ -38,7 +38,7 @@ impl Acquiring<'_> {
         kernel.note(target, talk);
         let begun = Instant::now();
         let mut signals = Signals::block().map_err(Error::of_signals)?;
-        let mut attending = InteractiveWait::wait_of(&mut signals, talk, None);
+        let mut control = InteractiveWait::wait_of(&mut signals, talk, None);
         if let Some((outer, pid)) = kernel.outer(target, mode, self.environment)? {
             return Ok(self.tell_of_outer(target, &outer, pid, report)?);
         }
@@ -47,7 +47,7 @@ impl Acquiring<'_> {
             mode,
             request.wait,
             self.environment,
-            &mut attending,
+            &mut control,
             trail,
         )?;
         report.waited = Some(begun.elapsed());
@@ -60,7 +60,7 @@ impl Acquiring<'_> {
         let (pid, id) = (keeper.pid(), lock.id_of(keeper.pid()));
         report.id = Some(id.clone());
         report.pid = Some(pid);
-        if let Some(stopped) = attending.stopped() {
+        if let Some(stopped) = control.stop_reason() {
             return Err(stopped);
         }
         lock.acquired(&id, trail);

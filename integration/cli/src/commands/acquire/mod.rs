@@ -13,27 +13,26 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use beadlock_base::{
-    beside::Helpers,
     duration::{self, shown},
+    helper::Helpers,
     process::{self, Liveness},
 };
-use beadlock_core::{dialect::StartedAt, facts};
+use beadlock_core::{facts, record::StartedAt};
 use clap::Args;
 
 use crate::git_reminder::Reminder;
 use crate::settings::{ClaimSettings, arguments::ClaimArgs};
 use crate::targets::{self, Claimer, Requested, refuse_report, request, target_of_claim};
+use beadlock_claim::audit_trail::{AuditTrail, refuse_lock_file};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Error, Exit};
-use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::observe::{NotAcquired, WaitControl};
 use beadlock_claim::protocol::named_claim::UNTIL;
 use beadlock_claim::report::Report;
 use beadlock_claim::script::{Script, print_all};
-use beadlock_claim::trail::{Trail, refuse_lock_file};
 use beadlock_claim::{
-    fleet,
-    leaving::{Enders, Leaving, Why},
-    nested,
+    fleet, outer,
+    release_request::{Enders, ReleaseReason, ReleaseRequest},
     request::{ClaimRequest, LockDraft},
     target::Target,
 };
@@ -42,7 +41,7 @@ use beadlock_console::{Console, answers::end_of, notices::claimed};
 use beadlock_session::interactive_wait::InteractiveWait;
 use beadlock_session::lease_keeper::{self, KeptLease, LeaseKeeper, LeaseKeeperRequest};
 use beadlock_session::report;
-use beadlock_supervise::{command, known_process::KnownProcess, signals::Signals};
+use beadlock_supervise::{command, process_ref::ProcessRef, signals::Signals};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,7 +112,7 @@ pub fn run(
                 environment,
             )
         })
-        .map_err(Stopped::from);
+        .map_err(NotAcquired::from);
     let done = settings.and_then(|settings| {
         Acquiring {
             typed,
@@ -165,11 +164,11 @@ struct RecordClaim<'a> {
     request: ClaimRequest,
     /// The process that the claim is for; `None`: the keeper's own time.
     subject: Option<i32>,
-    trail: &'a Trail<'a>,
+    trail: &'a AuditTrail<'a>,
 }
 
 impl Acquiring<'_> {
-    fn acquire(&self, report: &mut Report) -> Result<(), Stopped> {
+    fn acquire(&self, report: &mut Report) -> Result<(), NotAcquired> {
         let Self {
             typed,
             settings,
@@ -285,21 +284,21 @@ impl Acquiring<'_> {
             given: target.given.clone(),
             max_hold: self.max_hold(subject),
             until: self.end(subject),
-            subject: subject.map(KnownProcess::of),
+            subject: subject.map(ProcessRef::of),
             request_id: self.common.request.id().to_owned(),
             audit: lease_keeper::absolute(self.settings.audit.as_deref()),
         }
     }
 
     /// Tells of a claim that stands under `outer`. A second claim of the same process is refused.
-    fn is_nested(&self, claim: &RecordClaim<'_>, report: &mut Report) -> Result<bool, Stopped> {
+    fn is_nested(&self, claim: &RecordClaim<'_>, report: &mut Report) -> Result<bool, NotAcquired> {
         let RecordClaim {
             request: ClaimRequest { target, outer, .. },
             subject,
             trail,
         } = claim;
         let blocked = |error: &Error| trail.blocked(error, &target.place);
-        nested::refuse_inside_a_cycle(target, self.environment).inspect_err(blocked)?;
+        outer::refuse_inside_a_cycle(target, self.environment).inspect_err(blocked)?;
         let is_in = || target.reentered((*subject)?, &self.settings.options);
         let Some(outer) = outer.clone().or_else(is_in) else {
             if let Some(pid) = *subject {
@@ -325,7 +324,7 @@ impl Acquiring<'_> {
     ) -> Result<(), Error> {
         report.nested = true;
         report.waited = Some(Duration::ZERO);
-        let id = nested::name_of(outer);
+        let id = outer::name_of(outer);
         report.id = Some(id.clone());
         let given = &target.given;
         self.common.talk.say_more(&format!(
@@ -334,7 +333,7 @@ impl Acquiring<'_> {
         self.tell(report, target, &id, pid)
     }
 
-    fn claim(&self, claim: &RecordClaim<'_>, report: &mut Report) -> Result<(), Stopped> {
+    fn claim(&self, claim: &RecordClaim<'_>, report: &mut Report) -> Result<(), NotAcquired> {
         let RecordClaim {
             request,
             subject,
@@ -352,7 +351,7 @@ impl Acquiring<'_> {
         let mut signals = Signals::block().map_err(Error::of_signals)?;
         // A lock that is judged by time needs a process that keeps it up.
         let mut keeper = match subject {
-            Some(_) if !target.place.dialect().is_judged_by_time() => None,
+            Some(_) if !target.place.record_kind().is_judged_by_time() => None,
             _ => {
                 let lease = KeptLease::Record {
                     id: id.clone(),
@@ -370,18 +369,17 @@ impl Acquiring<'_> {
         let child = keeper.as_ref().map(LeaseKeeper::pid);
         let pid = subject.or(child).unwrap_or_default();
         let begun = Instant::now();
-        let mut attending = InteractiveWait::wait_of(&mut signals, talk, child).of_the_keeper();
-        let held = request.acquire_audited(pid.unsigned_abs(), &mut attending, trail)?;
-        if let Err(stopped) = self.hand_over(claim, pid, &mut keeper, &mut attending, begun, report)
-        {
-            let leaving = Leaving {
+        let mut control = InteractiveWait::wait_of(&mut signals, talk, child).of_the_keeper();
+        let held = request.acquire_audited(pid.unsigned_abs(), &mut control, trail)?;
+        if let Err(stopped) = self.hand_over(claim, pid, &mut keeper, &mut control, begun, report) {
+            let leaving = ReleaseRequest {
                 target,
                 enders: Enders::Owner,
                 patience: request.drain,
                 trail,
                 failure_step: None,
             };
-            let _ = leaving.end(held, None, Why::NOT_HANDED_OVER, &mut attending);
+            let _ = leaving.end(held, None, ReleaseReason::NOT_HANDED_OVER, &mut control);
             return Err(stopped);
         }
         let until = match self.typed.detach {
@@ -401,18 +399,18 @@ impl Acquiring<'_> {
         claim: &RecordClaim<'_>,
         pid: i32,
         keeper: &mut Option<LeaseKeeper>,
-        attending: &mut dyn WaitControl,
+        control: &mut dyn WaitControl,
         begun: Instant,
         report: &mut Report,
-    ) -> Result<(), Stopped> {
-        if let Some(stopped) = attending.stopped() {
+    ) -> Result<(), NotAcquired> {
+        if let Some(stopped) = control.stop_reason() {
             return Err(stopped);
         }
         if let Some(Err(error)) = keeper.as_mut().map(LeaseKeeper::start) {
             // What has ended it may have been meant for both.
-            let stopped = attending
-                .stopped()
-                .filter(|stopped| matches!(stopped, Stopped::Signalled(_)));
+            let stopped = control
+                .stop_reason()
+                .filter(|stopped| matches!(stopped, NotAcquired::Signalled(_)));
             return Err(stopped.unwrap_or_else(|| error.into()));
         }
         if claim.subject.is_some() && process::probe(i64::from(pid)) == Liveness::Gone {

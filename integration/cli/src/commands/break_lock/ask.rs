@@ -14,7 +14,7 @@ use nix::errno::Errno;
 
 use beadlock_base::poll::wait_for;
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::observe::{Stopped, WaitControl};
+use beadlock_claim::observe::{NotAcquired, WaitControl};
 use beadlock_claim::target::Target;
 use beadlock_claim::words::{kind_words, to_type};
 use beadlock_console::{Console, talk::Talk};
@@ -34,15 +34,17 @@ pub fn is_possible(common: &Console) -> bool {
 pub fn line(
     question: &str,
     talk: &Talk,
-    attendant: &mut dyn WaitControl,
-) -> Result<Option<String>, Stopped> {
+    control: &mut dyn WaitControl,
+) -> Result<Option<String>, NotAcquired> {
     talk.ask(question);
     let stdin = io::stdin();
     let mut typed = Vec::new();
     while !typed.contains(&b'\n') && typed.len() < LONGEST {
         let [readable, signalled] =
-            wait_for([Some(stdin.as_fd()), attendant.signals()], Duration::MAX);
-        attendant.heed(signalled).inspect_err(|_| talk.ask("\n"))?;
+            wait_for([Some(stdin.as_fd()), control.signals()], Duration::MAX);
+        control
+            .check_stop(signalled)
+            .inspect_err(|_| talk.ask("\n"))?;
         if !readable {
             continue;
         }
@@ -67,8 +69,8 @@ pub fn consent(
     look: &Look,
     target: &Target,
     common: &Console,
-    attendant: &mut dyn WaitControl,
-) -> Result<(), Stopped> {
+    control: &mut dyn WaitControl,
+) -> Result<(), NotAcquired> {
     let (talk, can_ask) = (&common.talk, is_possible(common));
     if yes || (!can_ask && !target.may_be_data(look)) {
         return Ok(());
@@ -77,7 +79,7 @@ pub fn consent(
         return Err(refused(look, target).into());
     }
     talk.ask(&shown(look, target));
-    match line("Type yes to move it out of the way: ", talk, attendant)?.as_deref() {
+    match line("Type yes to move it out of the way: ", talk, control)?.as_deref() {
         Some("yes" | "y" | "YES" | "Yes" | "Y") => Ok(()),
         _ => Err(Error::new(Code::Io, "nobody said yes; it was not touched").into()),
     }

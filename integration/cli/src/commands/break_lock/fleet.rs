@@ -11,11 +11,11 @@ use super::{BreakArgs, choice::Choice};
 use crate::commands::fleet::evict::why;
 use crate::fleet::Joined;
 use crate::fleet::error::fleet_error;
+use beadlock_claim::audit_trail::AuditTrail;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_claim::report::{BREAK_IN_FLEET, Report};
 use beadlock_claim::target::Target;
-use beadlock_claim::trail::Trail;
 use beadlock_console::talk::Talk;
 
 /// Marks the claim that is meant, and returns the envelope's `data`; `None`: it is not the claim in the fleet that is
@@ -25,7 +25,7 @@ pub fn run(
     choice: &Choice,
     typed: &BreakArgs,
     environment: &Environment,
-    trail: &Trail<'_>,
+    trail: &AuditTrail<'_>,
     talk: &Talk,
 ) -> Result<Option<Value>, Error> {
     let joined = match Joined::of(target, environment) {

@@ -13,12 +13,12 @@ use beadlock_base::{
 use beadlock_core::take::{BreakableLock, Broken, Licence, Site};
 use beadlock_core::{Options, Verdict};
 use beadlock_core::{
-    dialect::StartedAt,
     facts,
     gate::Gate,
-    gates::Gates,
+    gate_holders::GateHolders,
+    lock_file_stat::LockFileStat,
     look::{Look, look},
-    on_disk::OnDisk,
+    record::StartedAt,
 };
 use serde_json::Value;
 
@@ -28,20 +28,20 @@ use super::{BreakArgs, ask, choice, choice::Choice};
 use crate::settings;
 use crate::targets::refuse_options;
 use beadlock_base::poll::wait_for;
+use beadlock_claim::audit_trail::Breakage;
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::observe::{Stopped, WaitControl, Waited};
+use beadlock_claim::observe::{NotAcquired, WaitControl, WaitingFor};
 use beadlock_claim::protocol::rules::ProtocolKind;
 use beadlock_claim::protocol::{Acceptance, resolve};
 use beadlock_claim::report::{BREAK, Report};
-use beadlock_claim::trail::Breakage;
 use beadlock_claim::words::{self, Part, kind_words, to_type};
 use beadlock_claim::{environment::Environment, wait::Deadline};
 use beadlock_claim::{
-    gate, kernel_lock::WithoutRecord, nested, patience::not_seen, settling::WRITING, target::Target,
+    gate, kernel_lock::WithoutRecord, outer, retry::not_seen, target::Target, writer_grace::WRITING,
 };
 use beadlock_console::{Console, talk::Talk};
 use beadlock_explain::{explanation::Explanation, seen::SeenTarget as Shown};
-use beadlock_oncall::ground::Ground;
+use beadlock_oncall::same_dir::SameDir;
 use beadlock_session::interactive_wait::InteractiveWait;
 use beadlock_supervise::signals::Signals;
 
@@ -75,7 +75,7 @@ pub fn run(
     typed: &BreakArgs,
     environment: &Environment,
     common: &Console,
-) -> Result<Value, Stopped> {
+) -> Result<Value, NotAcquired> {
     let talk = &common.talk;
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
     if let ProtocolKind::Kernel(kernel) = target.rules().kind {
@@ -93,8 +93,8 @@ pub fn run(
     if target.is_nowhere() {
         return Ok(nothing(&target, &look_again(&target), typed, talk));
     }
-    nested::refuse_to(&target, environment, "break")?;
-    let ground = Ground::of(&target)?;
+    outer::refuse_to(&target, environment, "break")?;
+    let ground = SameDir::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);
     let trail = target.trail(
         audit.as_deref(),
@@ -109,7 +109,7 @@ pub fn run(
         return Ok(told);
     }
     let mut signals = Signals::block().map_err(Error::of_signals)?;
-    let mut attending = InteractiveWait::wait_of(&mut signals, talk, None);
+    let mut control = InteractiveWait::wait_of(&mut signals, talk, None);
     let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
     let licence = if typed.even_if_live {
         Licence::EvenIfLive
@@ -122,7 +122,7 @@ pub fn run(
         licence,
         yes: typed.yes,
     };
-    let (look, kept) = breaking.until_done(choice, ground, &mut attending)?;
+    let (look, kept) = breaking.until_done(choice, ground, &mut control)?;
     let Some(kept) = kept else {
         return Ok(nothing(&target, &look, typed, talk));
     };
@@ -145,7 +145,7 @@ fn of_kernel(
     talk: &Talk,
 ) -> Result<Value, Error> {
     refuse_options(target.scheme, &target.given, &typed.given())?;
-    let seen = kernel.look(target, &Gates::now());
+    let seen = kernel.look(target, &GateHolders::now());
     if seen.verdict != Verdict::Free {
         return Err(kernel.not_to_break(target, &seen));
     }
@@ -187,13 +187,13 @@ impl Breaking<'_> {
     fn until_done(
         &self,
         mut choice: Option<Choice>,
-        ground: Ground,
-        attending: &mut dyn WaitControl,
-    ) -> Result<(Look, Option<PathBuf>), Stopped> {
+        ground: SameDir,
+        control: &mut dyn WaitControl,
+    ) -> Result<(Look, Option<PathBuf>), NotAcquired> {
         let target = self.target;
         let mut approved: Option<Look> = None;
         for _ in 0..ROUNDS {
-            let seen = self.look(attending)?;
+            let seen = self.look(control)?;
             let look = seen.look();
             if look.verdict == Verdict::Free {
                 ground.still(target)?;
@@ -205,7 +205,7 @@ impl Breaking<'_> {
             }
             let chosen = match choice.take() {
                 Some(choice) => choice,
-                None => self.ask(look, attending)?,
+                None => self.ask(look, control)?,
             };
             if !chosen.is(look) {
                 return Err(chosen.not_there(look, target).into());
@@ -215,11 +215,11 @@ impl Breaking<'_> {
                 .as_ref()
                 .is_some_and(|before| is_as_before(before, look));
             if chosen == Choice::Malformed && !is_approved {
-                ask::consent(self.yes, look, target, self.common, attending)?;
+                ask::consent(self.yes, look, target, self.common, control)?;
                 approved = Some(look.clone());
             }
             choice = Some(chosen.of(look));
-            let gate = self.gate(attending)?;
+            let gate = self.gate(control)?;
             let site = Site::new(&gate, &Options::default()).with_names(target.place.names());
             let broken = site.break_lock(&seen, self.licence)?;
             drop(gate);
@@ -241,7 +241,7 @@ impl Breaking<'_> {
     }
 
     /// A look at what is there, once nobody may be in the middle of writing it.
-    fn look(&self, attendant: &mut dyn WaitControl) -> Result<BreakableLock, Stopped> {
+    fn look(&self, control: &mut dyn WaitControl) -> Result<BreakableLock, NotAcquired> {
         let place = &self.target.place;
         let deadline = Deadline::after(PATIENCE);
         let mut absent = false;
@@ -251,7 +251,7 @@ impl Breaking<'_> {
             let left = match (seen.look().verdict, seen.look().on_disk) {
                 (Verdict::Free, _) if seen.look().side_file => {
                     // A crash has left a lock aside, or somebody is changing it just now.
-                    let gate = self.gate(attendant)?;
+                    let gate = self.gate(control)?;
                     let _ = Site::new(&gate, &Options::default())
                         .with_names(place.names())
                         .settle();
@@ -259,7 +259,7 @@ impl Breaking<'_> {
                 }
                 // Absent, no side file, absent: nothing less is "no lock" (docs/model.md#v5).
                 (Verdict::Free, _) if !std::mem::replace(&mut absent, true) => continue,
-                (Verdict::Unreadable(_), Some(OnDisk { modified, .. })) => {
+                (Verdict::Unreadable(_), Some(LockFileStat { modified, .. })) => {
                     // By the wall clock, or, where that has jumped, by ours.
                     let age = Duration::try_from(modified.age(facts::now())).unwrap_or_default();
                     let before = unchanged.filter(|(before, _)| *before == modified);
@@ -281,15 +281,15 @@ impl Breaking<'_> {
             } else {
                 &words
             };
-            attendant.waiting(&Waited::Unsettled {
+            control.waiting(&WaitingFor::Unsettled {
                 path: &path,
                 words,
                 left,
             })?;
             let pause = Deadline::after(left.min(SHORTLY));
             while !pause.is_over() {
-                let [signalled] = wait_for([attendant.signals()], pause.left());
-                attendant.heed(signalled)?;
+                let [signalled] = wait_for([control.signals()], pause.left());
+                control.check_stop(signalled)?;
             }
         }
     }
@@ -303,7 +303,7 @@ impl Breaking<'_> {
     }
 
     /// Shows the lock, and lets its id be typed.
-    fn ask(&self, look: &Look, attendant: &mut dyn WaitControl) -> Result<Choice, Stopped> {
+    fn ask(&self, look: &Look, control: &mut dyn WaitControl) -> Result<Choice, NotAcquired> {
         let shown = Shown {
             target: self.target.clone(),
             look: look.clone(),
@@ -316,7 +316,7 @@ impl Breaking<'_> {
         let Some(id) = &look.id else {
             return Err(choice::without_id(look, self.target).into());
         };
-        let typed = ask::line("Type its id to break it: ", &self.common.talk, attendant)?;
+        let typed = ask::line("Type its id to break it: ", &self.common.talk, control)?;
         let refused = match typed {
             Some(typed) if typed == *id || typed == escaped(id).to_string() => {
                 return Ok(Choice::Id(id.clone()));
@@ -330,10 +330,9 @@ impl Breaking<'_> {
     }
 
     /// The gate: without one nothing is changed.
-    fn gate(&self, attendant: &mut dyn WaitControl) -> Result<Gate, Stopped> {
+    fn gate(&self, control: &mut dyn WaitControl) -> Result<Gate, NotAcquired> {
         let dir = self.target.dir();
-        let taken =
-            gate::take_or_advise(dir, PATIENCE, "try again when that has ended", attendant)?;
+        let taken = gate::take_or_advise(dir, PATIENCE, "try again when that has ended", control)?;
         Ok(taken.map_err(|why| {
             Error::io(
                 format!("there is no gate here ({why}), and without one no lock is broken"),

@@ -8,23 +8,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::{ffi::OsString, fmt, time::Duration};
 
-use beadlock_base::beside::Helpers;
 use beadlock_base::deadline::WorkDeadline;
-use beadlock_base::{opened::OpenDirectory, sys};
+use beadlock_base::helper::Helpers;
+use beadlock_base::{open_directory::OpenDirectory, sys};
 use beadlock_core::audit::Event;
 use beadlock_core::{Cycle, Decision, Entered, Options};
 
 use super::{CycleClaim, say_entered, skipped};
 use crate::fleet::right::{HeldRight, NoRight};
 use crate::fleet::{CYCLE_FLEET, Joined};
+use beadlock_claim::audit_trail::AuditTrail;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::target::Target;
-use beadlock_claim::trail::Trail;
 use beadlock_claim::{
-    keeping::LossAlarm,
-    leaving::Why,
+    kept_lock::LossAlarm,
     loss::Loss,
-    observe::{Stopped, WaitControl},
+    observe::{NotAcquired, WaitControl},
+    release_request::ReleaseReason,
 };
 use beadlock_session::session_claim::{ClaimEnd, CommandProcess, SessionClaim, Watchfulness};
 use beadlock_supervise::signals::Signals;
@@ -33,7 +33,7 @@ pub struct FleetCycle<'a> {
     target: Target,
     joined: Joined,
     options: Options,
-    trail: &'a Trail<'a>,
+    trail: &'a AuditTrail<'a>,
     helpers: Helpers,
     opened: Option<OpenDirectory>,
     inherited: Option<OwnedFd>,
@@ -55,7 +55,7 @@ impl<'a> FleetCycle<'a> {
         target: Target,
         joined: Joined,
         options: Options,
-        trail: &'a Trail<'a>,
+        trail: &'a AuditTrail<'a>,
         helpers: Helpers,
     ) -> Result<Self, Error> {
         let opened = OpenDirectory::open(target.dir())?;
@@ -85,7 +85,7 @@ impl<'a> FleetCycle<'a> {
         Rc::clone(&self.skipped)
     }
 
-    fn skip(&self, decision: Decision) -> Stopped {
+    fn skip(&self, decision: Decision) -> NotAcquired {
         if let Decision::Skip(skip) = &decision {
             self.trail
                 .write(Event::LockBlocked, |entry| entry.skip(skip));
@@ -134,14 +134,14 @@ impl SessionClaim for FleetCycle<'_> {
     fn obtain(
         &mut self,
         child: CommandProcess<'_>,
-        attending: &mut dyn WaitControl,
-    ) -> Result<(), Stopped> {
+        control: &mut dyn WaitControl,
+    ) -> Result<(), NotAcquired> {
         // The command's process has it.
         self.inherited = None;
-        let right = match HeldRight::obtain(&self.joined, attending) {
+        let right = match HeldRight::obtain(&self.joined, control) {
             Ok(right) => right,
             Err(NoRight::Skipped(decision)) => return Err(self.skip(decision)),
-            Err(NoRight::Stopped(stopped)) => return Err(stopped),
+            Err(NoRight::NotAcquired(stopped)) => return Err(stopped),
         };
         let right = self.right.insert(right);
         let Some(opened) = self.opened.take() else {
@@ -162,7 +162,7 @@ impl SessionClaim for FleetCycle<'_> {
         }
         say_entered(&cycle, self.trail);
         let cycle = CycleClaim::new(self.target.clone(), cycle, self.trail, self.helpers)?;
-        self.cycle.insert(cycle).obtain(child, attending)
+        self.cycle.insert(cycle).obtain(child, control)
     }
 
     fn watched_by(&self) -> Option<Watchfulness<'_>> {
@@ -214,11 +214,11 @@ impl SessionClaim for FleetCycle<'_> {
     fn end(
         &mut self,
         lost: Option<Loss>,
-        why: Why,
+        why: ReleaseReason,
         failed_step: Option<&str>,
         signals: &mut Signals,
     ) -> ClaimEnd {
-        let has_worked = why.reason == Why::COMMAND_ENDED;
+        let has_worked = why.reason == ReleaseReason::COMMAND_ENDED;
         let (of_fleet, of_gate) = match lost {
             Some(Loss::Fleet { why, .. }) => (Some(why), None),
             lost => (None, lost),

@@ -16,7 +16,7 @@ use crate::fleet::error::fleet_error;
 use beadlock_base::poll::wait_for;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
-use beadlock_claim::observe::Stopped;
+use beadlock_claim::observe::NotAcquired;
 use beadlock_claim::words::millis;
 use beadlock_console::end::{ProgramEnd, Replaced};
 use beadlock_console::{
@@ -56,7 +56,7 @@ fn create(
     typed: &CreateArgs,
     environment: &Environment,
     common: &Console,
-) -> Result<Value, Stopped> {
+) -> Result<Value, NotAcquired> {
     let (talk, places) = (&common.talk, places(environment));
     let (config, is_written) = configured(typed.url.as_deref(), &places)?;
     let Created { fleet, is_new } = Fleet::create(&config, typed.above).map_err(fleet_error)?;
@@ -85,7 +85,7 @@ fn create(
         );
         let received = if signalled { signals.receive() } else { None };
         if let Some(received) = received {
-            return Err(Stopped::Signalled(received.signal));
+            return Err(NotAcquired::Signalled(received.signal));
         }
     }
     talk.end_live();

@@ -21,7 +21,7 @@ use crate::fleet::error::fleet_error;
 use beadlock_base::words::counted;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error};
-use beadlock_claim::observe::Stopped;
+use beadlock_claim::observe::NotAcquired;
 use beadlock_claim::words;
 use beadlock_claim::{gate, target::Target};
 use beadlock_console::end::{ProgramEnd, Replaced};
@@ -57,7 +57,11 @@ pub fn run(typed: &JoinArgs, environment: &Environment, common: &Console) -> Pro
     conclude(common, joined)
 }
 
-fn join(typed: &JoinArgs, environment: &Environment, common: &Console) -> Result<Value, Stopped> {
+fn join(
+    typed: &JoinArgs,
+    environment: &Environment,
+    common: &Console,
+) -> Result<Value, NotAcquired> {
     let (talk, name) = (&common.talk, &typed.name);
     let target = database(typed.target.as_deref(), environment)?;
     target.refuse_tracked()?;
@@ -154,10 +158,15 @@ fn refuse_held(target: &Target) -> Result<(), Error> {
 }
 
 /// Writes the mark when no cycle runs.
-fn marked(target: &Target, mark: &Mark, is_there: bool, common: &Console) -> Result<(), Stopped> {
+fn marked(
+    target: &Target,
+    mark: &Mark,
+    is_there: bool,
+    common: &Console,
+) -> Result<(), NotAcquired> {
     let mut signals = Signals::block().map_err(Error::of_signals)?;
-    let mut attending = InteractiveWait::wait_of(&mut signals, &common.talk, None);
-    let gate = gate::take_or_advise(target.dir(), DRAIN, "try again later", &mut attending)?;
+    let mut control = InteractiveWait::wait_of(&mut signals, &common.talk, None);
+    let gate = gate::take_or_advise(target.dir(), DRAIN, "try again later", &mut control)?;
     common.talk.end_live();
     if let Err(why) = &gate {
         common.talk.warn(&format!(

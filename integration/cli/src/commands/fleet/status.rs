@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use beadlock_base::{duration::shown, escape::escaped};
-use beadlock_core::{dialect::StartedAt, facts};
+use beadlock_core::{facts, record::StartedAt};
 use beadlock_fleet::{
     Config, Fleet, Lease, MemberValue, Name, Overview, Phase, RENEWAL_WATCH, SeenClaim, SeenMember,
     SeenSession, T,

@@ -1,10 +1,10 @@
 //! The claim of one target, and where that is a database that has joined a fleet, the claim in it.
 
+use beadlock_claim::audit_trail::AuditTrail;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_claim::fleet;
 use beadlock_claim::request::{ClaimRequest, LockDraft};
-use beadlock_claim::trail::Trail;
 use beadlock_session::kernel_claim::KernelClaim;
 use beadlock_session::on_loss::OnLoss;
 use beadlock_session::{record_claim::RecordClaim, session_claim::SessionClaim};
@@ -13,7 +13,7 @@ use beadlock_session::{record_claim::RecordClaim, session_claim::SessionClaim};
 pub fn claim<'a>(
     request: ClaimRequest,
     on_loss: OnLoss,
-    trail: &'a Trail<'a>,
+    trail: &'a AuditTrail<'a>,
     environment: &'a Environment,
 ) -> Result<Box<dyn SessionClaim + 'a>, Error> {
     #[cfg(feature = "fleet")]
@@ -40,7 +40,7 @@ pub fn claim<'a>(
 /// The claim on this machine.
 fn here<'a>(
     request: ClaimRequest,
-    trail: &'a Trail<'a>,
+    trail: &'a AuditTrail<'a>,
     environment: &'a Environment,
 ) -> Result<Box<dyn SessionClaim + 'a>, Error> {
     Ok(match request.draft {
@@ -52,7 +52,7 @@ fn here<'a>(
 }
 
 /// Says which of the databases are claimed without their fleets, where that was typed.
-pub fn waive(requests: &[ClaimRequest], trails: &[Trail<'_>]) -> Result<(), Error> {
+pub fn waive(requests: &[ClaimRequest], trails: &[AuditTrail<'_>]) -> Result<(), Error> {
     let mut claimed = requests
         .iter()
         .zip(trails)

@@ -9,7 +9,7 @@ use std::{fs, os::unix::fs::MetadataExt};
 use crate::targets::{Args, Claimer, Requested, request};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
-use beadlock_claim::{envelope::Request, trail::Trail};
+use beadlock_claim::{audit_trail::AuditTrail, envelope::Request};
 use beadlock_claim::{
     request::{ClaimRequest, LockDraft},
     target::Target,
@@ -89,7 +89,7 @@ pub fn trail<'a>(
     file: Option<&Path>,
     request: &'a Request,
     talk: &'a Talk,
-) -> Result<Trail<'a>, Error> {
+) -> Result<AuditTrail<'a>, Error> {
     // A lock without a record names no holder.
     let holder = match wanted.draft {
         LockDraft::Record(_) => Some(wanted.holder.as_str()),

@@ -12,26 +12,26 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, channel};
 use std::{ffi::OsString, fs::File, thread, time::Duration};
 
-use beadlock_base::{beside::Helpers, duration::shown, sys::Waiting};
+use beadlock_base::{duration::shown, helper::Helpers, sys::Waiting};
 use beadlock_core::facts::random_id;
 use nix::sys::signal::Signal;
 
 use beadlock_claim::error::{Code, Error, Exit};
-use beadlock_claim::protocol::file::{FileLock, nested};
+use beadlock_claim::protocol::file::{FileLock, outer};
 use beadlock_claim::words;
 use beadlock_claim::{environment::Environment, wait::Deadline};
 use beadlock_claim::{
     loss::{Loss, LossWatcher, WatchStart},
-    observe::Stopped,
+    observe::NotAcquired,
 };
 use beadlock_console::talk::Talk;
 use beadlock_files::json::{Check, Spilled};
 use beadlock_session::on_loss::OnLoss;
 use beadlock_session::supervise::{Alarm, Alarms, Response, RunningCommand};
 use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
+use beadlock_supervise::process_tree::{CommandEnd, ProcessTree};
 use beadlock_supervise::signals::Signals;
-use beadlock_supervise::tree::{CommandEnd, Tree};
-use beadlock_supervise::watchdog::{self, EndTree, KnownCommand, Watchdog};
+use beadlock_supervise::watchdog::{self, CommandRef, EndTree, Watchdog};
 
 /// The longest pause between two looks.
 const NET: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ pub enum Input {
 type Poured = Result<u64, Spilled>;
 
 impl Filter {
-    /// Makes its process, which finds `updates` in its environment ([`nested::UPDATES`]). Before any lock, and before
+    /// Makes its process, which finds `updates` in its environment ([`outer::UPDATES`]). Before any lock, and before
     /// any thread.
     pub fn fork(
         command: Command,
@@ -72,13 +72,12 @@ impl Filter {
     ) -> Result<Self, Error> {
         let no_pipe = |error: io::Error| Error::failed("make a pipe to the filter", &error);
         let (tree, own_group, token) = (
-            Tree::as_subreaper().map_err(Error::of_subreaper)?,
+            ProcessTree::as_subreaper().map_err(Error::of_subreaper)?,
             !has_terminal(),
             random_id(),
         );
         let wards = watchdog::variable(&token, environment.get(watchdog::VARIABLE));
-        let variables =
-            environment.with(&[(watchdog::VARIABLE, wards), (nested::UPDATES, updates)]);
+        let variables = environment.with(&[(watchdog::VARIABLE, wards), (outer::UPDATES, updates)]);
         let (stdin, input) = io::pipe().map_err(no_pipe)?;
         let (output, stdout) = io::pipe().map_err(no_pipe)?;
         let command = command.ending_with_us();
@@ -96,7 +95,7 @@ impl Filter {
             silence: None,
             deadlines: Vec::new(),
         };
-        let (name, known) = (command.holder_name(), KnownCommand::of(pid, own_group));
+        let (name, known) = (command.holder_name(), CommandRef::of(pid, own_group));
         let watchdog = Watchdog::start(helpers, known, at_end, (&name, "an update"), &[]).map_err(
             |error| {
                 let why = words::of_no_process(&error);
@@ -141,7 +140,7 @@ impl Filter {
         lock: &FileLock,
         signals: &mut Signals,
         talk: &Talk,
-    ) -> Result<Poured, Stopped> {
+    ) -> Result<Poured, NotAcquired> {
         let Self {
             command,
             running,
@@ -185,7 +184,7 @@ impl Filter {
                 ending => Err(failed(&name, ending).into()),
             },
             (Some(Stop::Lost(loss)), _) => Err(lock.lost(&loss).into()),
-            (Some(Stop::Signalled(signal)), _) => Err(Stopped::Signalled(signal)),
+            (Some(Stop::Signalled(signal)), _) => Err(NotAcquired::Signalled(signal)),
             (Some(Stop::LeftOpen), _) => {
                 let still = format!(
                     "the filter {name} has ended, but what it has started has not closed its output"

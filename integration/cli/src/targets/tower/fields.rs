@@ -2,8 +2,8 @@
 
 use beadlock_base::escape::escaped;
 use beadlock_claim::error::Problem;
-use beadlock_core::dialect::tower::{DEFAULT_TTL, LockName, Record, request_id_is_fit};
-use beadlock_core::{dialect::beads::holder_name_is_fit, facts};
+use beadlock_core::record::tower::{DEFAULT_TTL, LockName, Record, request_id_is_fit};
+use beadlock_core::{facts, record::beads::holder_name_is_fit};
 use serde_json::{Map, Value};
 
 use super::TowerArgs;

@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_base::regular::{self, Links};
-use beadlock_core::dialect::tower::LockName;
+use beadlock_core::record::tower::LockName;
 use clap::ValueEnum;
 
 use super::yaml::{Wrong, YamlEntry, YamlValue, entries};

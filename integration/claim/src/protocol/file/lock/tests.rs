@@ -3,7 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Child, Command, Stdio};
 use std::{fs, path::PathBuf, thread::sleep};
 
-use beadlock_core::dialect::file;
+use beadlock_core::record::file;
 
 use crate::error::Code;
 
