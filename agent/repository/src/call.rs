@@ -7,12 +7,13 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use beadlock_base::deadline::Demand;
 use beadlock_base::process::{self, Stat};
 use beadlock_base::sys;
+use beadlock_supervise::ending::{Asks, Ending, Now, TreeLook};
+use beadlock_supervise::process_tree;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use crate::{Beginnings, GitReason, SyncMessage, SyncStop, say};
 
@@ -127,7 +128,7 @@ pub(crate) fn converse(
     ];
     let pidfd = sys::pidfd_open(child.id().cast_signed()).ok();
     let begun = Instant::now();
-    let (mut told, mut ended) = (None::<(Instant, Vec<Stat>)>, None::<Instant>);
+    let (mut over, mut ended) = (None::<Overdue>, None::<Instant>);
     let status = loop {
         if ended.is_none() && child.try_wait()?.is_some() {
             ended = Some(Instant::now());
@@ -141,15 +142,8 @@ pub(crate) fn converse(
             break child.wait()?;
         }
         if ended.is_none() && bound.is_some_and(|bound| begun.elapsed() >= bound) {
-            match &told {
-                None => {
-                    let all = descendants(child.id().cast_signed());
-                    signal_all(&all, Signal::SIGTERM);
-                    told = Some((Instant::now(), all));
-                }
-                Some((told, _)) if told.elapsed() >= GRACE => child.kill()?,
-                Some(_) => {}
-            }
+            over.get_or_insert_with(|| Overdue::of(child.id().cast_signed()))
+                .end(Demand::Nothing);
         }
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let open = streams.iter().flatten().filter(|stream| !stream.is_at_end);
@@ -165,8 +159,8 @@ pub(crate) fn converse(
         };
         let _ = poll(&mut open, PollTimeout::from(pause));
     };
-    if let Some((_, all)) = &told {
-        signal_all(all, Signal::SIGKILL);
+    if let Some(over) = &mut over {
+        over.end(Demand::Kill);
     }
     let [stdout, stderr] =
         streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
@@ -174,27 +168,42 @@ pub(crate) fn converse(
         status,
         stdout,
         stderr,
-        timed_out: told.is_some(),
+        timed_out: over.is_some(),
     })
 }
 
-/// A child that is not reaped yet, and all that it has started, such as transports and hooks. They have no process
+/// A program whose time is over, and all that it had started by then, such as transports and hooks. They have no process
 /// group of their own, because all of a sync is one.
-fn descendants(pid: i32) -> Vec<Stat> {
-    let all = process::all();
-    let mut found: Vec<Stat> = all.iter().filter(|stat| stat.pid == pid).cloned().collect();
-    let mut next = 0;
-    while let Some(parent) = found.get(next).map(|stat| stat.pid) {
-        found.extend(all.iter().filter(|stat| stat.ppid == parent).cloned());
-        next += 1;
-    }
-    found
+struct Overdue {
+    all: Vec<Stat>,
+    ending: Ending,
 }
 
-fn signal_all(processes: &[Stat], signal: Signal) {
-    for stat in processes {
-        if Stat::read(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks) {
-            let _ = kill(Pid::from_raw(stat.pid), signal);
+impl Overdue {
+    /// Of a child that is not reaped yet.
+    fn of(pid: i32) -> Self {
+        let all = process::all();
+        let mut found: Vec<Stat> = all.iter().filter(|stat| stat.pid == pid).cloned().collect();
+        let mut next = 0;
+        while let Some(parent) = found.get(next).map(|stat| stat.pid) {
+            found.extend(all.iter().filter(|stat| stat.ppid == parent).cloned());
+            next += 1;
+        }
+        Self {
+            all: found,
+            ending: Ending::new(Asks::Present, GRACE, Instant::now()),
+        }
+    }
+
+    /// Does what is due by now to end those who are still there.
+    fn end(&mut self, demand: Demand) {
+        let is_there = |stat: &&Stat| {
+            Stat::read(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks)
+        };
+        let there = self.all.iter().filter(is_there).cloned().collect();
+        let step = (self.ending).next(&TreeLook::of_scan(there), Now::read(), demand);
+        for (signal, to) in &step.send {
+            process_tree::signal(to, *signal);
         }
     }
 }
