@@ -171,7 +171,7 @@ impl Findings {
                 network: &network,
                 route: &route,
             };
-            ended = conversation.exchange(self, head, known).and(ended);
+            ended = conversation.push_or_pull(self, head, known).and(ended);
         }
         self.tell_committers(repository, &route)?;
         if ended.is_ok() && self.report.unpushed.commits == 0 {
@@ -280,7 +280,7 @@ struct Refusal {
 impl Conversation<'_> {
     /// Pushes what is ahead. Fetches and pulls first when that is due, or when a remote has something else; and
     /// pushes once more. `known` is where the copies are.
-    fn exchange(
+    fn push_or_pull(
         &self,
         findings: &mut Findings,
         mut head: BranchHead,

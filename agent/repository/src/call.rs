@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use beadlock_base::deadline::Demand;
 use beadlock_base::process::{self, Stat};
 use beadlock_base::sys;
-use beadlock_supervise::ending::{Asks, Ending, Now, TreeLook};
 use beadlock_supervise::process_tree;
+use beadlock_supervise::tree_ending::{Asks, Ending, Now, TreeLook};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use beadlock_base::{children::starting, sys};
 use beadlock_git::{SyncRequest, Upkeep};
-use beadlock_supervise::ending::{Asks, Ending, Group, end_all};
 use beadlock_supervise::runner;
+use beadlock_supervise::tree_ending::{Asks, Ending, Group, end_all};
 use beadlock_trust::Owners;
 use nix::unistd::Pid;
 

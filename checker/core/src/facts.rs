@@ -7,12 +7,12 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
+use crate::find_watchdog;
 pub use crate::record::facts::{Depth, Facts, Ids, Liveness, Proof};
 use crate::record::{
     BeadlockKey, Clocks, Moment, ProcessRecord, Record, Rejected, StartedAt, WantedFacts,
     holder_name_is_fit,
 };
-use crate::watchdog;
 pub use beadlock_base::deadline::boottime;
 use beadlock_base::{filesystem, namespace, process};
 
@@ -165,7 +165,7 @@ impl Facts {
                 if facts.liveness != Liveness::Gone || process.beadlock.is_none() {
                     return facts;
                 }
-                match watchdog::that_ends(&process) {
+                match find_watchdog::that_ends(&process) {
                     Ok(watchdog) => Self { watchdog, ..facts },
                     // The claim may have a watchdog: `/proc` cannot be read just now.
                     Err(_) => Self {

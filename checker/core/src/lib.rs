@@ -19,6 +19,7 @@ pub mod decision;
 pub mod directory;
 pub mod dolt;
 pub mod facts;
+pub mod find_watchdog;
 pub mod gate;
 pub mod gate_holders;
 pub mod gate_loss;
@@ -38,7 +39,6 @@ pub mod take;
 pub mod target;
 pub mod unread;
 pub mod verdict;
-pub mod watchdog;
 pub mod zombie;
 
 pub use check::{Cycle, Entered, check, should_skip_database};

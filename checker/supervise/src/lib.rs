@@ -14,9 +14,9 @@
 )]
 
 pub mod command;
-pub mod ending;
 pub mod process_ref;
 pub mod process_tree;
 pub mod runner;
 pub mod signals;
+pub mod tree_ending;
 pub mod watchdog;

@@ -20,7 +20,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::{errno::Errno, unistd::Pid};
 
-use super::{ending::TreeLook, process_ref::HelperKind};
+use super::{process_ref::HelperKind, tree_ending::TreeLook};
 use beadlock_base::escape::process_name;
 
 /// How a process ended.
@@ -229,7 +229,7 @@ impl ProcessTree {
 
     /// Kills our own children but `main`, and those that fall to us by it, again and again for a while. A chain of
     /// processes that each start the next and end is faster than a scan. A child's number is its own until we reap it.
-    /// The watchdogs of holds in the tree are left to [`Ending`](crate::ending::Ending): what they watch may still live.
+    /// The watchdogs of holds in the tree are left to [`Ending`](crate::tree_ending::Ending): what they watch may still live.
     pub fn kill_orphans(&self, main: i32) {
         for _ in 0..KILL_ROUNDS {
             let mut orphans = self.orphans(main).unwrap_or_default();

@@ -26,7 +26,7 @@
 //! lives, it is the one to do so; an orphaned gate keeper does it before it ends.
 //!
 //! The kernel tells the command to end at the same moment (`parent_death` of
-//! [`Spawn`](beadlock_base::sys::Spawn)). The whole [tree](crate::process_tree) is then ended as [`crate::ending`] says. Each
+//! [`Spawn`](beadlock_base::sys::Spawn)). The whole [tree](crate::process_tree) is then ended as [`crate::tree_ending`] says. Each
 //! process is asked when it is first seen, for nobody else is left to do so.
 //!
 //! # Limits
@@ -49,8 +49,8 @@ use beadlock_base::process::Stat;
 use beadlock_core::helper_request::{KIND, WatchdogRequest};
 use serde::{Deserialize, Serialize};
 
-use crate::ending::{Asks, Ending, Members, TreeLook, end_all};
 use crate::process_tree::ProcessTree;
+use crate::tree_ending::{Asks, Ending, Members, TreeLook, end_all};
 use beadlock_base::escape::in_title;
 use beside_command::{BesideCommand, begin};
 use freeze::Freeze;

@@ -6,7 +6,7 @@ use std::{fmt, path::Path, time::Duration};
 
 use beadlock_core::{gate_loss::GateWatch, take::Held};
 
-use super::lease::heartbeat::{HeartbeatEvent, RenewalThread};
+use super::lease::renewal_thread::{HeartbeatEvent, RenewalThread};
 use super::lease::{FAILURES_IN_A_ROW, LeaseTimes};
 use super::loss::{self, EndedWatch, Loss, LossSource, LossWatcher, WatchStart};
 use crate::{audit_trail::AuditTrail, error::Error, observe::Notice};

@@ -13,7 +13,7 @@ use crate::targets::{self, NAMED_LOCKS};
 use crate::{completion, help, man, status};
 use beadlock_base::stdout::print;
 use beadlock_claim::error::{Error, Exit};
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::{
     Console,
     answers::{conclude, not_written},

@@ -23,7 +23,7 @@ use beadlock_claim::{
     environment::{Environment, boolean},
     remote::Lookup,
 };
-use beadlock_console::end::{ProgramEnd, Replaced};
+use beadlock_console::program_end::{ExitCodeOverrides, ProgramEnd};
 use beadlock_console::{
     Console,
     answers::{conclude, not_written},
@@ -296,7 +296,7 @@ fn wants_json(environment: &Environment) -> bool {
 /// Ends what was not understood: with `own`, where `--own-exit-code` is given.
 fn misused(error: Error, own: Option<u8>, words: &[OsString], common: &Console) -> ProgramEnd {
     let end = ProgramEnd::Code(
-        Replaced {
+        ExitCodeOverrides {
             conflict: None,
             own,
         }

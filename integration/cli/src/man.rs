@@ -10,7 +10,7 @@ use clap_mangen::{Man, roff};
 use crate::command_line::{Cli, printed};
 use beadlock_claim::error::Error;
 use beadlock_console::Console;
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_session::report::write;
 
 /// When the pages were last changed by hand.

@@ -19,7 +19,7 @@ use beadlock_base::stdout::print;
 use beadlock_claim::envelope::Request;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Error, Exit};
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::{
     Console,
     answers::{not_written, print_envelope},

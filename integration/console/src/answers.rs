@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::Console;
-use crate::end::{ProgramEnd, Replaced};
+use crate::program_end::{ExitCodeOverrides, ProgramEnd};
 use beadlock_base::stdout::print;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::observe::NotAcquired;
@@ -24,7 +24,11 @@ pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsStr>> {
 
 /// How the program ends where a claim was stopped, and the words for it; `then` is what they say after `ended by
 /// SIGTERM`.
-pub fn end_of(stopped: NotAcquired, then: &str, replaced: Replaced) -> (ProgramEnd, Error) {
+pub fn end_of(
+    stopped: NotAcquired,
+    then: &str,
+    replaced: ExitCodeOverrides,
+) -> (ProgramEnd, Error) {
     match stopped {
         NotAcquired::Failed(error) => (ProgramEnd::Code(replaced.code(error.exit())), error),
         NotAcquired::Signalled(signal) => {

@@ -18,8 +18,8 @@
 
 pub mod answers;
 pub mod base64;
-pub mod end;
 pub mod notices;
+pub mod program_end;
 pub mod table;
 pub mod talk;
 

@@ -77,10 +77,10 @@ impl WaitControl for InteractiveWait<'_> {
             }
         }
         // As PID 1, or after a shell that became us.
-        self.child.into_iter().for_each(tree::reap_orphans);
+        self.child.into_iter().for_each(process_tree::reap_orphans);
         let died = self
             .child
-            .is_some_and(|child| tree::end_of(child).is_some());
+            .is_some_and(|child| process_tree::end_of(child).is_some());
         died.then(|| match self.is_keeper {
             true => Error::new(
                 Code::Io,

@@ -233,7 +233,7 @@ impl LeaseKeeper {
             && poll(&mut writer, PollTimeout::from(100_u8)) != Ok(1)
             && !deadline.is_over()
         {}
-        if told.is_err() || tree::end_of(self.pid).is_some() {
+        if told.is_err() || process_tree::end_of(self.pid).is_some() {
             return Err(Error::new(
                 Code::Io,
                 "the keeper has ended, so nothing is claimed",
@@ -248,10 +248,10 @@ impl Drop for LeaseKeeper {
     /// A keeper that has not begun ends by itself when its pipe is closed; one that has begun is killed.
     fn drop(&mut self) {
         drop(self.waiting.take());
-        if tree::end_of(self.pid).is_none() {
+        if process_tree::end_of(self.pid).is_none() {
             let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
         }
-        tree::reap(self.pid);
+        process_tree::reap(self.pid);
     }
 }
 

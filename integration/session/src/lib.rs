@@ -20,7 +20,7 @@ pub mod lease_keeper;
 pub mod on_loss;
 pub mod record_claim;
 pub mod report;
+pub mod running_command;
 pub mod session;
 pub mod session_claim;
 pub mod steps;
-pub mod supervise;

@@ -19,8 +19,8 @@ mod claims;
 use super::steps::Steps;
 use crate::interactive_wait::InteractiveWait;
 use crate::on_loss::OnLoss;
+use crate::running_command::{LostClaim, RunningCommand, WorkEnd};
 use crate::session_claim::{CommandProcess, SessionClaim, Watchfulness};
-use crate::supervise::{LostClaim, RunningCommand, WorkEnd};
 use beadlock_claim::error::{Error, Exit};
 use beadlock_claim::observe::{NotAcquired, WaitControl};
 use beadlock_claim::report::Report;
@@ -32,7 +32,7 @@ use beadlock_claim::{
     observe::{Claimed, Notice, Observer},
     release_request::ReleaseReason,
 };
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::talk::Talk;
 use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
 use beadlock_supervise::process_tree::{self, CommandEnd, ProcessTree};
@@ -401,9 +401,10 @@ impl Stage<'_, '_> {
         ) {
             ended.cause = self.roll_back(running, steps, variables, step.as_deref());
         }
-        let left = tree::without_upkeep(&ended.left);
+        let left = process_tree::without_upkeep(&ended.left);
         if let (false, Some(claim)) = (left.is_empty(), self.claims.first()) {
-            self.talk.warn(&claim.left_behind(&tree::names(&left)));
+            self.talk
+                .warn(&claim.left_behind(&process_tree::names(&left)));
         }
         Ok((ended, step))
     }

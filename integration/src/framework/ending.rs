@@ -19,9 +19,9 @@ use beadlock_base::poll::wait_for;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::words::of_no_process;
 use beadlock_supervise::{
-    ending::{self as tree_end, Asks, Members, TreeLook, end_all},
     process_tree::{self, ProcessTree},
     signals::Received,
+    tree_ending::{self as tree_end, Asks, Members, TreeLook, end_all},
 };
 
 /// Signals that end the process with its locks released, unless they were ignored when the first lock was wanted.
@@ -199,7 +199,7 @@ impl<'i> Children<'i> {
             [] => {
                 "children that cannot be seen without a /proc of our own, and have not heard of the signal".to_owned()
             }
-            known => tree::names(known),
+            known => process_tree::names(known),
         }
     }
 }
@@ -235,7 +235,7 @@ impl Members for Children<'_> {
 
     fn signal(&mut self, signal: Signal, to: &[Stat]) {
         match signal {
-            Signal::SIGKILL => drop(tree::signal(to, signal)),
+            Signal::SIGKILL => drop(process_tree::signal(to, signal)),
             // Those that stand still have had it with the signal.
             Signal::SIGCONT => {}
             _ => send(to, self.first),
@@ -264,13 +264,13 @@ fn send(
         .filter(|stat| !(from_terminal && stat.pgrp == ours))
         .cloned()
         .collect();
-    tree::signal(&lacking, signal);
+    process_tree::signal(&lacking, signal);
     let stopped: Vec<Stat> = stats
         .iter()
         .filter(|stat| stat.state == 'T')
         .cloned()
         .collect();
-    tree::signal(&stopped, Signal::SIGCONT);
+    process_tree::signal(&stopped, Signal::SIGCONT);
 }
 
 extern "C" fn at_exit() {

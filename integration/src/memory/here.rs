@@ -16,7 +16,7 @@ use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::{NotAcquired, Uninterrupted, WaitControl};
 use beadlock_claim::wait::{Deadline, Wait};
 use beadlock_claim::{
-    kept_lock::KeptLock, lease::heartbeat::HeartbeatEvent, loss::Loss, outer, retry,
+    kept_lock::KeptLock, lease::renewal_thread::HeartbeatEvent, loss::Loss, outer, retry,
 };
 use beadlock_claim::{release::release, target::Target};
 

@@ -14,8 +14,8 @@ use beadlock_base::{process::Stat, sys};
 use beadlock_core::gate_loss::GateWatch;
 
 use super::GRACE;
-use crate::ending::{Asks, Ending, Group, Members, TreeLook, end_all};
 use crate::process_tree::{self, ProcessTree};
+use crate::tree_ending::{Asks, Ending, Group, Members, TreeLook, end_all};
 
 /// A command that runs, in a process group of its own.
 #[derive(Debug)]

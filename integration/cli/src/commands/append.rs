@@ -12,7 +12,7 @@ use crate::targets::file::{Checked, OnFile};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_claim::observe::NotAcquired;
-use beadlock_console::end::{ProgramEnd, Replaced};
+use beadlock_console::program_end::{ExitCodeOverrides, ProgramEnd};
 use beadlock_console::{
     Console,
     answers::{conclude, end_of},
@@ -43,8 +43,13 @@ pub struct AppendArgs {
 }
 
 pub fn run(args: &AppendArgs, environment: &Environment, common: &Console) -> ProgramEnd {
-    let added = append(args, environment, common)
-        .map_err(|stopped| end_of(stopped, " before anything was added", Replaced::default()));
+    let added = append(args, environment, common).map_err(|stopped| {
+        end_of(
+            stopped,
+            " before anything was added",
+            ExitCodeOverrides::default(),
+        )
+    });
     conclude(common, added)
 }
 

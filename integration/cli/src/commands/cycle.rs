@@ -48,7 +48,7 @@ use beadlock_claim::{
     release_request::ReleaseReason,
     target::Target,
 };
-use beadlock_console::end::{ProgramEnd, Replaced};
+use beadlock_console::program_end::{ExitCodeOverrides, ProgramEnd};
 use beadlock_console::{
     Console,
     answers::{end_of, print_envelope},
@@ -109,7 +109,7 @@ pub fn run(
     environment: &Environment,
     common: &Console,
 ) -> ProgramEnd {
-    let replaced = Replaced {
+    let replaced = ExitCodeOverrides {
         conflict: None,
         own: typed.own_exit_code,
     };

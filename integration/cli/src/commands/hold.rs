@@ -19,7 +19,7 @@ use beadlock_claim::error::Error;
 use beadlock_claim::protocol::named_claim::{anew, refuse_lost};
 use beadlock_claim::report::Report;
 use beadlock_claim::{observe::NotAcquired, request::ClaimRequest};
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::{
     Console,
     answers::{end_of, print_envelope},

@@ -28,7 +28,7 @@ use beadlock_claim::report::{RELEASE, Report};
 use beadlock_claim::script::Script;
 use beadlock_claim::words::{Part, to_type};
 use beadlock_claim::{gate, observe::Uninterrupted, outer, target::Target, under::ClaimNames};
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::{Console, answers::conclude};
 use beadlock_session::steps::{RESULT_FILE, failure_step};
 use beadlock_supervise::process_tree;
@@ -288,7 +288,7 @@ impl<'a> Releasing<'a> {
         if !under.is_empty() {
             self.common.talk.warn(&format!(
                 "still running under the claim that is released now: {}",
-                tree::names(&under)
+                process_tree::names(&under)
             ));
         }
     }

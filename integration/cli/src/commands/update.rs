@@ -16,7 +16,7 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::NotAcquired;
 use beadlock_claim::protocol::file::{open::OpenLockFile, outer};
-use beadlock_console::end::{ProgramEnd, Replaced};
+use beadlock_console::program_end::{ExitCodeOverrides, ProgramEnd};
 use beadlock_console::{
     Console,
     answers::{conclude, end_of},
@@ -80,7 +80,7 @@ pub fn run(
     environment: &Environment,
     common: &Console,
 ) -> ProgramEnd {
-    let own = Replaced {
+    let own = ExitCodeOverrides {
         conflict: args.conflict_exit_code,
         own: args.own_exit_code,
     };

@@ -19,7 +19,7 @@ use beadlock_claim::protocol::{Acceptance, resolve};
 use beadlock_claim::report::{Report, WAIT};
 use beadlock_claim::{environment::Environment, wait::Wait};
 use beadlock_claim::{fleet::has_joined, gate, retry::Retry, target::Target};
-use beadlock_console::end::{ProgramEnd, Replaced};
+use beadlock_console::program_end::{ExitCodeOverrides, ProgramEnd};
 use beadlock_console::{
     Console,
     answers::{conclude, end_of},
@@ -54,7 +54,7 @@ pub struct WaitArgs {
 
 pub fn run(typed: &WaitArgs, environment: &Environment, common: &Console) -> ProgramEnd {
     let waited = wait(typed, environment, common)
-        .map_err(|stopped| end_of(stopped, " before it was free", Replaced::default()));
+        .map_err(|stopped| end_of(stopped, " before it was free", ExitCodeOverrides::default()));
     conclude(common, waited)
 }
 

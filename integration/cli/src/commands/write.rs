@@ -12,7 +12,7 @@ use beadlock_base::poll::wait_for;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_claim::observe::NotAcquired;
-use beadlock_console::end::{ProgramEnd, Replaced};
+use beadlock_console::program_end::{ExitCodeOverrides, ProgramEnd};
 use beadlock_console::{
     Console,
     answers::{conclude, end_of},
@@ -54,8 +54,13 @@ pub struct WriteArgs {
 }
 
 pub fn run(args: &WriteArgs, environment: &Environment, common: &Console) -> ProgramEnd {
-    let written = write(args, environment, common)
-        .map_err(|stopped| end_of(stopped, " before the file was written", Replaced::default()));
+    let written = write(args, environment, common).map_err(|stopped| {
+        end_of(
+            stopped,
+            " before the file was written",
+            ExitCodeOverrides::default(),
+        )
+    });
     conclude(common, written)
 }
 

@@ -29,7 +29,7 @@ use beadlock_base::stdout::print;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Exit;
 use beadlock_console::Console;
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use candidates::Candidates;
 
 /// The scripts set it to the name of their shell.

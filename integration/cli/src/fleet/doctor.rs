@@ -10,7 +10,7 @@ use crate::fleet::error::fleet_error;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Exit;
 use beadlock_console::answers::{conclude, ended, print_answer};
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::{Console, talk::Talk};
 use beadlock_oncall::doctor::{GREEN, RED, YELLOW};
 

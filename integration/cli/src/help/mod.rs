@@ -25,7 +25,7 @@ use crate::command_line::{Cli, printed};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_console::Console;
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 
 /// The help is at most this wide.
 const COLUMNS: usize = 80;

@@ -8,7 +8,7 @@ use clap::{Args, builder::OsStringValueParser, builder::TypedValueParser};
 
 use beadlock_claim::environment::boolean;
 use beadlock_claim::labels::Labels;
-use beadlock_console::{end::Replaced, talk::Color};
+use beadlock_console::{program_end::ExitCodeOverrides, talk::Color};
 
 /// Where `--help` puts what every command takes.
 const EVERYWHERE: &str = "Everywhere";
@@ -111,8 +111,8 @@ impl ClaimArgs {
     }
 
     /// The exit codes that are wanted in place of ours.
-    pub fn replaced(&self) -> Replaced {
-        Replaced {
+    pub fn replaced(&self) -> ExitCodeOverrides {
+        ExitCodeOverrides {
             conflict: self.conflict_exit_code,
             own: self.own_exit_code,
         }

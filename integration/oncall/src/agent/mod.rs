@@ -14,7 +14,7 @@ use serde_json::Value;
 use beadlock_claim::error::{Code, Exit};
 use beadlock_console::Console;
 use beadlock_console::answers::{conclude, ended, print_answer};
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 
 use self::client::NoAnswer;
 use self::report::AgentAnswer;

@@ -15,7 +15,7 @@ use super::report::{AgentAnswer, TROUBLE};
 use beadlock_base::words::counted;
 use beadlock_claim::error::Exit;
 use beadlock_console::Console;
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 
 /// The last answer of the watched agent, which the next answer is compared with.
 #[derive(Debug, Default)]

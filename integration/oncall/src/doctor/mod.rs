@@ -38,7 +38,7 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Error, Exit};
 use beadlock_claim::words::{Part, to_type};
 use beadlock_console::answers::{conclude, ended, print_answer};
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::{Console, talk::Talk};
 use beadlock_supervise::signals::Signals;
 

@@ -41,7 +41,7 @@ use crate::status::LookAtFleet;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Error, Exit};
 use beadlock_claim::target::not_found;
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::{Console, answers::conclude};
 use beadlock_log::parse::time::LogTime;
 use beadlock_log::tail::LogTail;

@@ -36,7 +36,7 @@ use beadlock_claim::{
     request::{ClaimRequest, LockDraft},
     target::Target,
 };
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::{Console, answers::end_of, notices::claimed};
 use beadlock_session::interactive_wait::InteractiveWait;
 use beadlock_session::lease_keeper::{self, KeptLease, LeaseKeeper, LeaseKeeperRequest};

@@ -21,7 +21,7 @@ use beadlock_base::escape::is_harmless;
 use clap::Args;
 
 use beadlock_claim::environment::Environment;
-use beadlock_console::end::{ProgramEnd, Replaced};
+use beadlock_console::program_end::{ExitCodeOverrides, ProgramEnd};
 use beadlock_console::{
     Console,
     answers::{conclude, end_of},
@@ -82,8 +82,13 @@ fn reason(text: &str) -> Result<String, String> {
 }
 
 pub fn run(typed: &BreakArgs, environment: &Environment, common: &Console) -> ProgramEnd {
-    let broken = steps::run(typed, environment, common)
-        .map_err(|stopped| end_of(stopped, " before anything was changed", Replaced::default()));
+    let broken = steps::run(typed, environment, common).map_err(|stopped| {
+        end_of(
+            stopped,
+            " before anything was changed",
+            ExitCodeOverrides::default(),
+        )
+    });
     conclude(common, broken)
 }
 

@@ -18,7 +18,7 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Error;
 use beadlock_claim::observe::NotAcquired;
 use beadlock_claim::words::millis;
-use beadlock_console::end::{ProgramEnd, Replaced};
+use beadlock_console::program_end::{ExitCodeOverrides, ProgramEnd};
 use beadlock_console::{
     Console,
     answers::{conclude, end_of},
@@ -46,7 +46,7 @@ pub fn run(typed: &CreateArgs, environment: &Environment, common: &Console) -> P
         end_of(
             stopped,
             "; the fleet is there, and lets nobody begin for up to 15s",
-            Replaced::default(),
+            ExitCodeOverrides::default(),
         )
     });
     conclude(common, created)

@@ -24,7 +24,7 @@ use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::NotAcquired;
 use beadlock_claim::words;
 use beadlock_claim::{gate, target::Target};
-use beadlock_console::end::{ProgramEnd, Replaced};
+use beadlock_console::program_end::{ExitCodeOverrides, ProgramEnd};
 use beadlock_console::{
     Console,
     answers::{conclude, end_of},
@@ -52,8 +52,13 @@ pub struct JoinArgs {
 }
 
 pub fn run(typed: &JoinArgs, environment: &Environment, common: &Console) -> ProgramEnd {
-    let joined = join(typed, environment, common)
-        .map_err(|stopped| end_of(stopped, "; this clone has not joined", Replaced::default()));
+    let joined = join(typed, environment, common).map_err(|stopped| {
+        end_of(
+            stopped,
+            "; this clone has not joined",
+            ExitCodeOverrides::default(),
+        )
+    });
     conclude(common, joined)
 }
 

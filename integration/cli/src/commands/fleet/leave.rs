@@ -15,7 +15,7 @@ use crate::fleet::error::fleet_error;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::protocol::{Acceptance, resolve};
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::{Console, answers::conclude};
 
 const EXAMPLES: &str = "\

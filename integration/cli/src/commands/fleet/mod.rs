@@ -28,7 +28,7 @@ use beadlock_claim::error::Error;
 use beadlock_claim::protocol::{Acceptance, resolve};
 use beadlock_claim::target::Target;
 use beadlock_console::Console;
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -21,7 +21,7 @@ use beadlock_claim::environment::Environment;
 use beadlock_claim::error::Exit;
 use beadlock_claim::words::shown_age;
 use beadlock_console::answers::{conclude, ended, print_answer};
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::{
     Console,
     table::{fitted, terminal_width},

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::words::{Part, quoted, to_type};
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::{
     Console,
     answers::{conclude, ended, print_answer},

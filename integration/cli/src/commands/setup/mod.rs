@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use beadlock_claim::environment::Environment;
 use beadlock_console::Console;
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -27,7 +27,7 @@ use beadlock_claim::{
 use beadlock_console::talk::Talk;
 use beadlock_files::json::{Check, Spilled};
 use beadlock_session::on_loss::OnLoss;
-use beadlock_session::supervise::{Alarm, Alarms, Response, RunningCommand};
+use beadlock_session::running_command::{Alarm, Alarms, Response, RunningCommand};
 use beadlock_supervise::command::{Child, Command, Inheritance, has_terminal};
 use beadlock_supervise::process_tree::{CommandEnd, ProcessTree};
 use beadlock_supervise::signals::Signals;

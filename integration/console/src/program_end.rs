@@ -7,7 +7,7 @@ use beadlock_claim::error::Exit;
 
 /// The codes that the user wants in place of beadlock's.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Replaced {
+pub struct ExitCodeOverrides {
     /// `--conflict-exit-code`: in place of 4, and of 8 where a wait ran out.
     pub conflict: Option<u8>,
     /// `--own-exit-code`: in place of every code that is not a success, the command's or a signal's, unless `conflict`
@@ -15,7 +15,7 @@ pub struct Replaced {
     pub own: Option<u8>,
 }
 
-impl Replaced {
+impl ExitCodeOverrides {
     /// The code that the program ends with.
     pub fn code(self, exit: Exit) -> u8 {
         let replaced = match exit {
@@ -81,13 +81,17 @@ mod tests {
             Exit::Command(9),
             Exit::Signal(15),
         ] {
-            assert_eq!(Replaced::default().code(exit), exit.code(), "{exit:?}");
+            assert_eq!(
+                ExitCodeOverrides::default().code(exit),
+                exit.code(),
+                "{exit:?}"
+            );
         }
     }
 
     #[test]
     fn what_is_the_commands_is_never_replaced() {
-        let replaced = Replaced {
+        let replaced = ExitCodeOverrides {
             conflict: Some(75),
             own: Some(99),
         };
@@ -108,7 +112,7 @@ mod tests {
         assert_eq!(replaced.code(Exit::Signal(2)), 130);
         assert_eq!(replaced.code(Exit::Done), 0);
         assert_eq!(
-            Replaced {
+            ExitCodeOverrides {
                 conflict: None,
                 own: Some(99)
             }

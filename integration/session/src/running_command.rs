@@ -19,11 +19,11 @@ use beadlock_base::poll::wait_for_each;
 use beadlock_claim::error::Exit;
 use beadlock_claim::kept_lock::{LossAlarm, SeenLoss};
 use beadlock_claim::loss::Loss;
-use beadlock_console::end::ProgramEnd;
+use beadlock_console::program_end::ProgramEnd;
 use beadlock_console::talk::Talk;
-use beadlock_supervise::ending::{Ending, EndingStep, Now, TreeLook};
 use beadlock_supervise::process_tree::{self, CommandEnd, ProcessTree};
 use beadlock_supervise::signals::{Received, Signals};
+use beadlock_supervise::tree_ending::{Ending, EndingStep, Now, TreeLook};
 
 /// A command's process, and how it is supervised.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ pub enum Response {
 pub(crate) type LostClaim = (usize, Loss);
 
 /// The claims of a command. The first loss is the cause of its end.
-struct Guards<'g> {
+struct LossAlarms<'g> {
     /// Each with the place of its claim in the list.
     guards: Vec<(usize, LossAlarm<'g>)>,
     on_loss: OnLoss,
@@ -137,7 +137,7 @@ struct Guards<'g> {
     said_waiting: bool,
 }
 
-impl Alarms for Guards<'_> {
+impl Alarms for LossAlarms<'_> {
     type Cause = LostClaim;
 
     fn fds(&self) -> Vec<Option<BorrowedFd<'_>>> {
@@ -167,13 +167,13 @@ impl Alarms for Guards<'_> {
         if !std::mem::replace(&mut self.said_waiting, true) {
             self.talk.say(&format!(
                 "the command has ended; waiting for {}",
-                tree::names(left)
+                process_tree::names(left)
             ));
         }
     }
 }
 
-impl Guards<'_> {
+impl LossAlarms<'_> {
     /// The lock is lost: nobody is kept away any more.
     fn lost(&self, claim: usize, told: SeenLoss, is_late: bool) -> Alarm<LostClaim> {
         let (cause, subject) = (&told.cause, told.loss.subject());
@@ -228,7 +228,7 @@ impl RunningCommand {
         signals: &mut Signals,
         talk: &Talk,
     ) -> io::Result<WorkEnd<LostClaim>> {
-        let mut guards = Guards {
+        let mut guards = LossAlarms {
             guards,
             on_loss: self.on_loss,
             kill_after: self.kill_after,
@@ -257,7 +257,7 @@ impl RunningCommand {
             said_killing: false,
         };
         loop {
-            let ending = tree::end_of(self.pid);
+            let ending = process_tree::end_of(self.pid);
             // After that: what has ended the command was sent to us before its end was to be seen.
             let mut has_received = false;
             while let Some(received) = signals.receive() {
@@ -276,7 +276,7 @@ impl RunningCommand {
             let mut limit = Duration::MAX;
             match ending {
                 None => {
-                    tree::reap_orphans(self.pid);
+                    process_tree::reap_orphans(self.pid);
                     if came.ending.left(Instant::now()).is_zero() {
                         self.step(&self.tree.look(self.pid), &mut came, talk);
                     }
@@ -314,7 +314,7 @@ impl RunningCommand {
             if came.cause.is_none()
                 && let Some(alarm) = alarms.look(
                     ready.get(2..).unwrap_or_default(),
-                    tree::end_of(self.pid).is_some(),
+                    process_tree::end_of(self.pid).is_some(),
                 )
             {
                 self.respond(alarm, &mut came, talk);
@@ -394,7 +394,7 @@ impl RunningCommand {
         let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         matches!(
             waitid(Id::Pid(Pid::from_raw(self.pid)), flags),
-            Ok(WaitStatus::NotAcquired(..))
+            Ok(WaitStatus::Stopped(..))
         )
     }
 
@@ -413,7 +413,7 @@ impl RunningCommand {
         if self.own_group {
             let _ = killpg(pid, signal);
         } else if has_ended {
-            tree::signal(&self.tree.living(), signal);
+            process_tree::signal(&self.tree.living(), signal);
         } else {
             let _ = kill(pid, signal);
         }
@@ -430,7 +430,7 @@ impl RunningCommand {
                 // First: the reader of the words may have stopped reading.
                 self.step(&self.tree.look(self.pid), came, talk);
             }
-            Response::Send(signal) => self.send(signal, tree::end_of(self.pid).is_some()),
+            Response::Send(signal) => self.send(signal, process_tree::end_of(self.pid).is_some()),
             Response::GoOn => {}
         }
         if let Some(words) = alarm.words {
@@ -460,20 +460,20 @@ impl RunningCommand {
             let limit = shown(self.kill_after);
             talk.warn(&format!(
                 "still running {limit} after it was asked to end, killing: {}",
-                tree::names(living)
+                process_tree::names(living)
             ));
         }
         self.signal_tree(Signal::SIGKILL, &[]);
-        let refused = tree::signal(to, Signal::SIGKILL);
+        let refused = process_tree::signal(to, Signal::SIGKILL);
         if let Some(talk) = talk
             && !refused.is_empty()
         {
-            let names = tree::names(&refused);
+            let names = process_tree::names(&refused);
             talk.warn(&format!(
                 "not permitted to kill {names}; the lock stays until they have ended"
             ));
         }
-        if tree::end_of(self.pid).is_some() {
+        if process_tree::end_of(self.pid).is_some() {
             self.tree.kill_orphans(self.pid);
         }
     }
@@ -490,7 +490,7 @@ impl RunningCommand {
         }
         let mut elsewhere = to.to_vec();
         elsewhere.retain(|stat| !self.own_group || stat.pgrp != self.pid);
-        tree::signal(&elsewhere, signal);
+        process_tree::signal(&elsewhere, signal);
     }
 }
 
