@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::time::{Duration, Instant};
 
 use beadlock_base::secrets::masked;
 
@@ -17,8 +18,8 @@ use beadlock_repository::{
 pub(crate) enum Pushed {
     /// The place has all commits of the branch.
     Done,
-    /// Somebody else has pushed meanwhile, as far as the remote's words say.
-    Rejected(String),
+    /// Somebody else has pushed meanwhile, or is about to, as far as the remote's words say.
+    Rejected { why: String, took: Duration },
     /// The remote or a hook has refused the push, or it could not be signed; with the output of git.
     Refused(SyncStop, GitOutput),
     /// The push has failed for another cause; with the output of git.
@@ -70,13 +71,20 @@ pub(crate) fn push(
     let call = call
         .within(repository.request.for_the_network())
         .of_strangers();
+    let begun = Instant::now();
     let answer = match hooks::may_be_there(repository, "pre-push")? {
         true => hooks::timed("pre-push", || call.run())?,
         false => call.run()?,
     };
     if !answer.status.success() {
         tell_refusal(&answer);
-        return failed(repository, network, route, distance, answer);
+        return failed(
+            repository,
+            network,
+            route,
+            distance,
+            (answer, begun.elapsed()),
+        );
     }
     say(&SyncMessage::Reached);
     note(repository, route.places(), commit)?;
@@ -145,7 +153,7 @@ fn failed(
     network: &Git,
     route: &Route,
     distance: &Distance,
-    answer: GitOutput,
+    (answer, took): (GitOutput, Duration),
 ) -> Result<Pushed, SyncStop> {
     let places: Vec<_> = route.places().collect();
     let mut at = route.first();
@@ -166,11 +174,17 @@ fn failed(
         }
     }
     let stdout = String::from_utf8_lossy(&answer.stdout).into_owned();
-    let why = stdout
-        .lines()
-        .find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1));
-    if let Some(why) = why.filter(|why| why.starts_with("[rejected]") || is_race(why)) {
-        return Ok(Pushed::Rejected(why.to_owned()));
+    let is_raced = |why: &&str| why.starts_with("[rejected]") || is_race(why);
+    let failures = || {
+        stdout
+            .lines()
+            .filter_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1))
+    };
+    // What one URL refuses is not tried again because another one was only too slow.
+    let why = failures().find(|why| !is_raced(why)).or(failures().next());
+    if let Some(why) = why.filter(is_raced) {
+        let why = why.to_owned();
+        return Ok(Pushed::Rejected { why, took });
     }
     if let Some(why) = why {
         let words = refusal(why, &String::from_utf8_lossy(&answer.stderr));
@@ -386,17 +400,16 @@ fn foreign(repository: &Repository, range: &[String]) -> Result<Option<(String, 
     Ok(first.map(|first| (first, count)))
 }
 
-/// Whether a remote says that its branch has moved while it took the commits in, or that another push has it locked. It
-/// says the same when it cannot write.
-pub(crate) fn is_race(why: &str) -> bool {
-    [
-        "failed to update ref",
-        "cannot lock ref",
-        "incorrect old value",
-        "fetch first",
-    ]
-    .iter()
-    .any(|words| why.contains(words))
+/// Whether a remote says that its branch has moved while it took the commits in. It says the same when it cannot write.
+fn is_race(why: &str) -> bool {
+    let words = ["incorrect old value", "fetch first"];
+    is_locked(why) || words.iter().any(|words| why.contains(words))
+}
+
+/// Whether a remote says that it cannot change its branch: another push may have it locked.
+pub(crate) fn is_locked(why: &str) -> bool {
+    let words = ["failed to update ref", "cannot lock ref"];
+    words.iter().any(|words| why.contains(words))
 }
 
 #[cfg(test)]

@@ -28,6 +28,9 @@ const WHILE_LOCKED: [Duration; 3] = [
     Duration::from_millis(900),
 ];
 
+/// A push that took longer is not tried again in the same sync: it may send much, or have a hook that works for long.
+const SHORT_PUSH: Duration = Duration::from_secs(2);
+
 /// The findings of a sync so far: its report, and what the agent is told beside it.
 #[derive(Debug, Default)]
 struct Findings {
@@ -269,6 +272,7 @@ struct Conversation<'a> {
 struct Rejection {
     tips: Tips,
     why: String,
+    took: Duration,
 }
 
 /// A push that a remote or a hook has refused.
@@ -301,9 +305,10 @@ impl Conversation<'_> {
                     Pushed::Done if is_fetch_due && self.route.follows_another() => {}
                     Pushed::Done => return Ok(()),
                     // Somebody was faster, and this clone does not know it yet.
-                    Pushed::Rejected(why) => {
+                    Pushed::Rejected { why, took } => {
                         let tips = known.clone();
-                        (rejected, is_fetch_due) = (Some(Rejection { tips, why }), true);
+                        rejected = Some(Rejection { tips, why, took });
+                        is_fetch_due = true;
                     }
                     Pushed::Refused(stop, output) => {
                         output.show();
@@ -322,7 +327,7 @@ impl Conversation<'_> {
                 _ => {}
             }
         }
-        let (mut rounds, mut pauses) = (0, WHILE_LOCKED.iter());
+        let (mut rounds, mut pauses, mut has_waited) = (0, WHILE_LOCKED.iter(), false);
         while rounds < 2 {
             let mut fetched = match is_fetch_due {
                 true => self.route.fetch(repository, self.network, &known)?,
@@ -333,10 +338,15 @@ impl Conversation<'_> {
             if let Some(rejected) = &rejected
                 && rejected.tips == tips
             {
-                self.wait_out(rejected, fetched.missing.take(), &mut pauses)?;
+                if !has_waited {
+                    self.wait_out(rejected, fetched.missing.take(), &mut pauses)?;
+                    has_waited = true;
+                    continue;
+                }
             } else {
                 rounds += 1;
             }
+            has_waited = false;
             let distance = self.pull(findings, head, &tips)?;
             // What did not answer the last time is not asked for a push, too. Another URL may take it.
             let is_out = repository.request.network == Network::UseQuietly && !fetched.has_place;
@@ -352,7 +362,7 @@ impl Conversation<'_> {
             }
             match self.push(findings, &distance)? {
                 Pushed::Done => return Ok(()),
-                Pushed::Rejected(why) => rejected = Some(Rejection { tips, why }),
+                Pushed::Rejected { why, took } => rejected = Some(Rejection { tips, why, took }),
                 Pushed::Refused(stop, output) | Pushed::Failed(stop, output) => {
                     output.show();
                     return Err(stop);
@@ -381,7 +391,8 @@ impl Conversation<'_> {
         if let Some(missing) = missing {
             return Err(missing);
         }
-        if push::is_race(&rejected.why)
+        if push::is_locked(&rejected.why)
+            && rejected.took < SHORT_PUSH
             && let Some(pause) = pauses.next()
         {
             thread::sleep(*pause);

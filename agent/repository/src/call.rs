@@ -142,8 +142,12 @@ pub(crate) fn converse(
             break child.wait()?;
         }
         if ended.is_none() && bound.is_some_and(|bound| begun.elapsed() >= bound) {
-            over.get_or_insert_with(|| Overdue::of(child.id().cast_signed()))
-                .end(Demand::Nothing);
+            let over = over.get_or_insert_with(|| Overdue::of(child.id().cast_signed()));
+            over.end(Demand::Nothing);
+            // Also where no `/proc` shows it.
+            if over.since.elapsed() >= GRACE {
+                child.kill()?;
+            }
         }
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let open = streams.iter().flatten().filter(|stream| !stream.is_at_end);
@@ -176,6 +180,7 @@ pub(crate) fn converse(
 /// group of their own, because all of a sync is one.
 struct Overdue {
     all: Vec<Stat>,
+    since: Instant,
     ending: Ending,
 }
 
@@ -186,12 +191,16 @@ impl Overdue {
         let mut found: Vec<Stat> = all.iter().filter(|stat| stat.pid == pid).cloned().collect();
         let mut next = 0;
         while let Some(parent) = found.get(next).map(|stat| stat.pid) {
-            found.extend(all.iter().filter(|stat| stat.ppid == parent).cloned());
+            let is_new = |stat: &&Stat| stat.ppid == parent && !found.contains(stat);
+            let new: Vec<Stat> = all.iter().filter(is_new).cloned().collect();
+            found.extend(new);
             next += 1;
         }
+        let since = Instant::now();
         Self {
             all: found,
-            ending: Ending::new(Asks::Present, GRACE, Instant::now()),
+            since,
+            ending: Ending::new(Asks::Present, GRACE, since),
         }
     }
 
