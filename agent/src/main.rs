@@ -9,7 +9,7 @@ use beadlock_supervise::runner;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let helpers = match remote_writer::serve(&words, &[runner::KIND]) {
+    let helpers = match helper::serve(&words, &[runner::KIND]) {
         Ok(helpers) => helpers,
         Err(code) => return ExitCode::from(code),
     };

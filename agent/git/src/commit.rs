@@ -233,7 +233,10 @@ impl<'a> Draft<'a> {
             repository, before, ..
         } = self;
         let git = &repository.git;
-        let (index, message) = (index::scratch(repository), turn::own(repository, "message"));
+        let (index, message) = (
+            index::scratch(repository),
+            repository_lock::own(repository, "message"),
+        );
         changes.stage(git, &index)?;
         let are_as_seen = changes.are_as_seen(repository);
         if !are_as_seen {

@@ -23,7 +23,7 @@ impl<'a> IndexLock<'a> {
     pub(crate) fn take(turn: &RepositoryLock<'a>) -> Result<Self, SyncStop> {
         let repository = turn.repository;
         repository.check_unclaimed()?;
-        let (file, lock) = (turn::path(repository), repository.index_lock());
+        let (file, lock) = (repository_lock::path(repository), repository.index_lock());
         let begun = Instant::now();
         loop {
             match fs::hard_link(&file, &lock) {
@@ -126,7 +126,7 @@ pub(crate) fn contents_status(
     repository: &Repository,
     options: &[&str],
 ) -> Result<Vec<Vec<u8>>, SyncStop> {
-    let path = turn::own(repository, &format!("contents.{}", std::process::id()));
+    let path = repository_lock::own(repository, &format!("contents.{}", std::process::id()));
     copy(repository, &path)?;
     forget_age(&path);
     let args = ["status", "--porcelain=v2", "-z", "--no-renames"];
@@ -145,9 +145,9 @@ pub(crate) fn forget_age(index: &Path) {
 
 /// The path of an index of our own.
 pub(crate) fn scratch(repository: &Repository) -> PathBuf {
-    turn::own(repository, "index")
+    repository_lock::own(repository, "index")
 }
 
 fn before(repository: &Repository) -> PathBuf {
-    turn::own(repository, "index.before")
+    repository_lock::own(repository, "index.before")
 }

@@ -238,18 +238,18 @@ fn mine(path: &Path) -> PathBuf {
 }
 
 fn read(repository: &Repository) -> Vec<Kept> {
-    fs::read(turn::notes(repository).join(NOTES))
+    fs::read(repository_lock::notes(repository).join(NOTES))
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default()
 }
 
 fn write(repository: &Repository, all: &[Kept]) -> Result<(), SyncStop> {
-    let path = turn::notes(repository).join(NOTES);
+    let path = repository_lock::notes(repository).join(NOTES);
     if all.is_empty() {
         beadlock_repository::remove(&path);
         return Ok(());
     }
     let text = serde_json::to_vec(all).unwrap_or_default();
-    turn::write_whole(&path, &text)
+    repository_lock::write_whole(&path, &text)
 }

@@ -468,7 +468,7 @@ fn link_programs(repository: &Repository, tree: &Path) {
 
 /// Makes an empty directory of our own for a merge.
 fn scratch(repository: &Repository) -> Result<std::path::PathBuf, SyncStop> {
-    let dir = turn::own(repository, "merge");
+    let dir = repository_lock::own(repository, "merge");
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir(&dir).map_err(|error| SyncStop::io("cannot make", &dir, &error))?;
     Ok(dir)
@@ -483,7 +483,10 @@ fn with_entries(
     if entries.is_empty() {
         return Ok(tree);
     }
-    let (git, index) = (&repository.git, turn::own(repository, "merge.index"));
+    let (git, index) = (
+        &repository.git,
+        repository_lock::own(repository, "merge.index"),
+    );
     git.call(["read-tree", &tree]).index(&index).done()?;
     let info: Vec<u8> = entries
         .iter()

@@ -127,7 +127,7 @@ pub(crate) fn are_there(repository: &Repository) -> bool {
 /// The directories of such files: in the git directory, and in the database, where that is on another mount.
 fn tops(repository: &Repository) -> [PathBuf; 2] {
     [
-        turn::notes(repository).join(OPEN),
+        repository_lock::notes(repository).join(OPEN),
         repository.request.dir.join(IN_DATABASE),
     ]
 }
@@ -216,7 +216,7 @@ fn look_at(turn: &beadlock_repository::RepositoryLock<'_>, dir: &Path) -> Result
         };
         is_merged = here != merged;
         stage::bring_in(turn, path, here, merged)?;
-        turn::write_whole(&dir.join("seen"), &now_is)?;
+        repository_lock::write_whole(&dir.join("seen"), &now_is)?;
     }
     let is_let_go = match writers(&file) {
         // Whoever had it open may have written between the look and its end.

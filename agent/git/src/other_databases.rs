@@ -59,7 +59,7 @@ pub(crate) fn enter(
             let gives_way = is_in_progress(&decision) && repository.request.dir < dir;
             Err(stop.before(gives_way.then(|| OtherDatabase {
                 database: dir,
-                turn: turn::path(repository),
+                turn: repository_lock::path(repository),
             })))
         }
     };

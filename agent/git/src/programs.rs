@@ -270,7 +270,7 @@ impl Guarded {
             repository.common_dir.join("config"),
             repository.git_dir.join("config.worktree"),
         ];
-        let files = known::settings_files().into_iter().chain(of_git);
+        let files = repository_facts::settings_files().into_iter().chain(of_git);
         for file in files.chain(of_programs()) {
             guarded.add(&file, Role::Settings, "a file of settings");
         }
@@ -742,8 +742,8 @@ fn expanded(value: &str, dir: &Path) -> Option<PathBuf> {
     match value.strip_prefix('~') {
         _ if value.is_empty() || value.starts_with("%(prefix)") => None,
         None => Some(dir.join(value)),
-        Some("") => known::expanded("~/", dir),
-        Some(rest) if rest.starts_with('/') => known::expanded(value, dir),
+        Some("") => repository_facts::expanded("~/", dir),
+        Some(rest) if rest.starts_with('/') => repository_facts::expanded(value, dir),
         Some(rest) => {
             let (user, rest) = rest.split_once('/').unwrap_or((rest, ""));
             Some(home(user)?.join(rest))

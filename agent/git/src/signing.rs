@@ -187,7 +187,7 @@ fn gpg(settings: &GitSettings) -> Option<String> {
 /// made, or not be started from the git directory.
 fn stand_in(repository: &Repository, program: &str) -> Option<PathBuf> {
     let program = match program.strip_prefix("~/") {
-        Some(_) => known::expanded(program, &repository.git.dir)?.into_os_string(),
+        Some(_) => repository_facts::expanded(program, &repository.git.dir)?.into_os_string(),
         None => program.into(),
     };
     if program.as_encoded_bytes().iter().any(u8::is_ascii_control) {
@@ -195,12 +195,12 @@ fn stand_in(repository: &Repository, program: &str) -> Option<PathBuf> {
     }
     let word = to_type("{}", &[Part::Word(&program)]);
     let text = format!("#!/bin/sh\nexec {word} --batch --no-tty --pinentry-mode=error \"$@\"\n");
-    let path = turn::signer(repository);
+    let path = repository_lock::signer(repository);
     let is_ours = fs::symlink_metadata(&path)
         .is_ok_and(|meta| meta.is_file() && meta.uid() == Uid::effective().as_raw());
     let is_there = is_ours && fs::read(&path).is_ok_and(|there| there == text.as_bytes());
     if !is_there {
-        turn::write_whole(&path, text.as_bytes()).ok()?;
+        repository_lock::write_whole(&path, text.as_bytes()).ok()?;
     }
     if access(&path, AccessFlags::X_OK).is_err() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).ok()?;
@@ -285,7 +285,7 @@ fn advice(repository: &Repository) -> Option<String> {
                 return None;
             }
             if let Some(key) = key {
-                let file = known::expanded(key, &repository.git.dir)?;
+                let file = repository_facts::expanded(key, &repository.git.dir)?;
                 let text = file.to_string_lossy().into_owned();
                 let private = PathBuf::from(text.strip_suffix(".pub").unwrap_or(&text));
                 if private.is_file() && file.is_file() {
@@ -312,9 +312,9 @@ fn is_literal(key: &str) -> bool {
 /// The first of this user's keys for ssh.
 fn a_key_of_ssh() -> Option<PathBuf> {
     let names = ["id_ed25519", "id_ecdsa", "id_rsa"];
-    let keys = names
-        .iter()
-        .filter_map(|name| known::expanded(&format!("~/.ssh/{name}.pub"), Path::new("/")));
+    let keys = names.iter().filter_map(|name| {
+        repository_facts::expanded(&format!("~/.ssh/{name}.pub"), Path::new("/"))
+    });
     keys.into_iter()
         .find(|key| key.is_file() && key.with_extension("").is_file())
 }

@@ -161,7 +161,7 @@ pub(crate) struct MoveStage<'a> {
 
 /// Whether somebody has the turn, or was killed in it, or has left something to be looked at.
 pub(crate) fn anything_is_left(repository: &Repository) -> bool {
-    fs::symlink_metadata(turn::path(repository)).is_ok()
+    fs::symlink_metadata(repository_lock::path(repository)).is_ok()
         || is_left(repository)
         || open_files::are_there(repository)
 }
@@ -305,7 +305,7 @@ impl<'a> MoveStage<'a> {
         let failed = |error| SyncStop::io("cannot write", &dir, &error);
         self.sync_files().map_err(failed)?;
         let text = serde_json::to_vec(&self.plan).unwrap_or_default();
-        turn::write_whole(&dir.join(PLAN), &text)?;
+        repository_lock::write_whole(&dir.join(PLAN), &text)?;
         fs::File::open(&dir)
             .and_then(|dir| dir.sync_all())
             .map_err(failed)

@@ -581,7 +581,7 @@ impl<'a> TruthIndex<'a> {
                 format!("truth.{:016x}", hasher.finish())
             }
         };
-        let dir = turn::notes(repository);
+        let dir = repository_lock::notes(repository);
         // Where it cannot be made, git says so.
         let _ = fs::create_dir_all(&dir);
         let (path, note_path) = (dir.join(&name), dir.join(format!("{name}.json")));

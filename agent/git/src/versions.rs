@@ -594,7 +594,7 @@ pub(crate) fn few(names: &[String]) -> String {
 }
 
 fn read(repository: &Repository) -> Notes {
-    fs::read(turn::notes(repository).join(NOTES))
+    fs::read(repository_lock::notes(repository).join(NOTES))
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default()
@@ -603,7 +603,7 @@ fn read(repository: &Repository) -> Notes {
 /// Writes the notes. Where that fails, they are not known the next time.
 fn write(repository: &Repository, notes: &Notes) {
     let text = serde_json::to_vec(notes).unwrap_or_default();
-    let _ = turn::write_whole(&turn::notes(repository).join(NOTES), &text);
+    let _ = repository_lock::write_whole(&repository_lock::notes(repository).join(NOTES), &text);
 }
 
 #[cfg(test)]

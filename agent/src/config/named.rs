@@ -104,7 +104,7 @@ impl NamedDatabases {
         let (answers, late) = if mounts.are_local() {
             (calls.map(|call| Some(call())).collect(), None)
         } else {
-            let (answers, late) = remote_writer::call_each(calls.collect());
+            let (answers, late) = hang::call_each(calls.collect());
             (answers, Some(late))
         };
         let defaults = Arc::new(typed.policy(&file.policy));

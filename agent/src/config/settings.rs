@@ -151,7 +151,7 @@ fn is_directory(root: &Path) -> Result<(), String> {
     let mounts = Mounts::now();
     if mounts
         .on_the_way(root)
-        .is_some_and(|mount| !remote_writer::answers(&mount.point))
+        .is_some_and(|mount| !hang::answers(&mount.point))
     {
         return Ok(());
     }

@@ -172,7 +172,7 @@ fn each_once(
     let is_silent = |dir: &Path| {
         mounts
             .on_the_way(dir)
-            .is_some_and(|mount| !remote_writer::answers(&mount.point))
+            .is_some_and(|mount| !hang::answers(&mount.point))
     };
     let named = scope
         .named
@@ -258,7 +258,7 @@ impl ScanState<'_> {
     /// Whether a root or a `.beads` lies on a file system that does not answer: what was found there stays.
     fn is_silent(&mut self, path: &Path) -> bool {
         let mount = self.mounts.on_the_way(path);
-        let is_silent = mount.is_some_and(|mount| !remote_writer::answers(&mount.point));
+        let is_silent = mount.is_some_and(|mount| !hang::answers(&mount.point));
         if is_silent {
             self.stays_unread(path, silence(&self.mounts, path));
         }
@@ -334,7 +334,7 @@ impl ScanState<'_> {
         let answer = if self.mounts.are_local() {
             Some(look_up())
         } else {
-            remote_writer::call(at, look_up)
+            hang::call(at, look_up)
         };
         match answer {
             Some(Ok(database)) => {

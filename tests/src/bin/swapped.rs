@@ -32,7 +32,7 @@ const RHYTHM: Duration = Duration::from_millis(20);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let helpers = match beside::serve(&words, &[runner::KIND]) {
+    let helpers = match helper::serve(&words, &[runner::KIND]) {
         Ok(helpers) => helpers,
         Err(code) => return Ok(ExitCode::from(code)),
     };

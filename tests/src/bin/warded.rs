@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let helpers = match beside::serve(&words, const { &[HelperProgram::of::<WatchdogHelper>()] }) {
+    let helpers = match helper::serve(&words, const { &[HelperProgram::of::<WatchdogHelper>()] }) {
         Ok(helpers) => helpers,
         Err(code) => return Ok(ExitCode::from(code)),
     };
