@@ -370,13 +370,13 @@ impl Conversation<'_> {
             }
             head = distance.head;
         }
+        Err(self.outrun())
+    }
+
+    fn outrun(&self) -> SyncStop {
         let why = format_args!("others were faster at {}, twice", self.route.place_name());
-        Err(SyncStop::notice(
-            Event::NotPushing,
-            HindranceKind::NotPushing,
-            GitReason::Raced,
-            why,
-        ))
+        let (event, kind) = (Event::NotPushing, HindranceKind::NotPushing);
+        SyncStop::notice(event, kind, GitReason::Raced, why)
     }
 
     /// After a push was rejected by a remote that has not moved: waits where another push of the branch may be under way

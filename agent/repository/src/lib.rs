@@ -2,9 +2,9 @@
 //! (docs/design.md#the-git-action). The sync, `beadlock-git`, stands on it; siblings alone use it and pin it with `=`.
 //!
 //! - **git.** Each answer is a [call](program) of the `git` program, that asks nobody and comes to an end.
-//! - **The repository** is [found](find) around a database, and [known] again by the next sync. Who may change what git
-//!   is led by there is asked of its [`owners`]. Its [`settings`] name the [`upstream`], and the [`place`] that a push
-//!   goes to.
+//! - **The repository** is [found](find) around a database, and [known](repository_facts) again by the next sync. Who
+//!   may change what git is led by there is asked of its [`owners`]. Its [`settings`] name the [`upstream`], and the
+//!   [`place`] that a push goes to.
 //! - **Files.** [Names](names) that must not be tracked, files that are [left out](left_out) of a commit or hidden from
 //!   git ([`index_flags`]), [filters] and [hooks] that git starts, databases of [SQLite](sqlite) and
 //!   [Dolt](dolt). A [`FileTree`](tree) keeps to one directory, whoever swaps what is in it.

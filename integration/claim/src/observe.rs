@@ -41,7 +41,7 @@ pub enum Notice<'a> {
     Waiting {
         /// The kind of the wait, and how long it may still take.
         waited: &'a WaitingFor<'a>,
-        /// The wait that was told before this one was of another [kind](Waited::kind), or there was none.
+        /// The wait that was told before this one was of another [kind](WaitingFor::kind), or there was none.
         is_first: bool,
     },
     /// The holder that is waited for holds the lock for the work at this address.
@@ -271,7 +271,7 @@ pub enum DirWarning {
 
 /// Looks after a wait: hears what it waits for, and may stop it by a signal.
 pub trait WaitControl {
-    /// Readable when there is something for [`WaitControl::stopped`].
+    /// Readable when there is something for [`WaitControl::stop_reason`].
     fn signals(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -279,7 +279,7 @@ pub trait WaitControl {
     fn stop_reason(&mut self) -> Option<NotAcquired> {
         None
     }
-    /// Ends the wait where [`WaitControl::stopped`] has a reason, which is asked only if `has_arrived`:
+    /// Ends the wait where [`WaitControl::stop_reason`] has a reason, which is asked only if `has_arrived`:
     /// [`WaitControl::signals`] was readable.
     fn check_stop(&mut self, has_arrived: bool) -> Result<(), NotAcquired> {
         let stopped = if has_arrived {
