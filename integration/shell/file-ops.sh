@@ -197,14 +197,15 @@ _file_ops_enter() {
         if [[ "${_FILE_OPS_PATH[_fo_fd]-}" == "$_fo_path" && "$_fo_path.lock" -ef "/dev/fd/$_fo_fd" ]]; then
             # Somebody has it; and by this descriptor, which is still locked then.
             if _file_ops_has_flock "$_fo_fd" ||
-                { ! command flock -x -n "$_fo_path.lock" true && command flock -x -n "$_fo_fd"; }; then
+                { ! command flock -x -n 9 9<"$_fo_path.lock" && command flock -x -n "$_fo_fd"; } 2>/dev/null; then
                 _fo_held="$_fo_fd"
                 _fo_mask=$(umask)
                 umask 077
                 _file_ops_flock "$_fo_tmp" "$_fo_tmp" "$1" || return 8
                 umask "$_fo_mask"
                 # The turn before this one ended with the rename of that file. While its backups move, its shell has the lock on it still.
-                if [[ -e "$_fo_was" && -f "$_fo_path" ]] && ! command flock -x -w "$1" "$_fo_path" true; then
+                # By a descriptor: no other program is needed for that, and no file is made.
+                if [[ -e "$_fo_was" && -f "$_fo_path" ]] && ! command flock -x -w "$1" 9 9<"$_fo_path"; then
                     _file_ops_say_held "$_fo_path" "$_fo_path" "$1"
                     return 8
                 fi

@@ -917,6 +917,15 @@ NAMES='todo.json todo.json.1 todo.json.2 todo.json.3 todo.json.4 todo.json.5 tod
     is_gone "$FILE.tmp1"
 }
 
+@test "atomic_write: who comes while the backups of another move waits for their end, and needs no program but flock for it" {
+    only jq sleep
+    stub mv "case \"\$*\" in *.json.*.json.[1-9]) sleep 0.5 ;; esac; exec '$(type -P mv)' \"\$@\""
+    echo 0 >"$FILE"
+    sourced 'save_json todo.json 1; lock_file todo.json fd; save_json todo.json 2 & until [ "$(<todo.json)" = 2 ]; do sleep 0.01; done; save_json todo.json 3; wait; unlock_file'
+    [ "$status $stderr" = "0 " ]
+    [ "$(cd "$DIR" && cat todo.json todo.json.[0-9] | tr '\n' ' ')" = "3 2 1 0 " ]
+}
+
 @test "atomic_write: mode and owner stay, and a new file has those of any new file" {
     echo 0 >"$FILE"
     chmod 640 "$FILE"

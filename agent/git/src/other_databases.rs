@@ -53,7 +53,7 @@ pub(crate) fn enter(
             let stop = SyncStop::notice(
                 Event::NotPulling,
                 HindranceKind::NotPulling,
-                GitReason::OtherDatabase,
+                GitReason::Neighbour,
                 why,
             );
             let gives_way = is_in_progress(&decision) && repository.request.dir < dir;

@@ -93,7 +93,7 @@ pub enum GitReason {
     /// The database was claimed while the sync was at work.
     Claimed,
     /// A pull would change another database in the repository, which is claimed.
-    OtherDatabase,
+    Neighbour,
     /// Others were faster: at the remote, on the branch, or by a switch to another one.
     Raced,
     /// The index tells git not to look at files of the database.
@@ -175,7 +175,7 @@ impl GitReason {
             Self::Shallow => "shallow",
             Self::Killed => "killed",
             Self::Claimed => "claimed",
-            Self::OtherDatabase => "neighbour",
+            Self::Neighbour => "neighbour",
             Self::Raced => "raced",
             Self::IndexFlags => "index_flags",
             Self::Sparse => "sparse",
@@ -251,7 +251,7 @@ impl GitReason {
             | Self::Signing
             | Self::Killed
             | Self::Claimed
-            | Self::OtherDatabase
+            | Self::Neighbour
             | Self::Raced
             | Self::NotAtPlace
             | Self::Loop
@@ -306,7 +306,7 @@ impl GitReason {
             | Self::Shallow
             | Self::Killed
             | Self::Claimed
-            | Self::OtherDatabase
+            | Self::Neighbour
             | Self::Raced
             | Self::IndexFlags
             | Self::Sparse
