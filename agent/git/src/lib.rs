@@ -6,9 +6,9 @@
 //! reads the repository, and knows why git cannot go on, is the crate [`beadlock_repository`].
 //!
 //! The agent keeps the [`history`] of a database's syncs. It starts none while a [snapshot](unchanged) proves that
-//! nothing has changed and its [`fetch_schedule`] says that no fetch is due; a fetch has its turn in a [`fetch_limit`], and at its
-//! host ([`hosts`]). A database that talks to itself is slowed down ([`loops`]). The loose objects of syncs are packed
-//! beside them ([`upkeep`]).
+//! nothing has changed and its [`fetch_schedule`] says that no fetch is due; a fetch has its turn in a [`fetch_limit`],
+//! and at its host ([`hosts`]). A database that talks to itself is slowed down ([`loops`]). The loose objects of syncs
+//! are packed beside them ([`upkeep`]).
 //!
 //! Order ([`sync`]):
 //! 1. Where it is ([`Repository`]), who may change what git is led by there ([`owners`]), whether anything is in
@@ -19,11 +19,12 @@
 //! 4. Where it comes from and goes to ([`route`], [`place`]); [`push`], when the remote is where it was.
 //! 5. Else fetch ([`upstream`]), and [`pull`]: commits are made anew in the object store ([`rebase`]), or the upstream
 //!    is merged ([`join`]); record files come together by `id` ([`merge`], [`records`], [`kept`]). What must not come
-//!    in is refused ([`incoming`], [`programs`]), and the working tree moves ([`worktree_move`], [`stage`]). Then [`push`].
+//!    in is refused ([`incoming`], [`programs`]), and the working tree moves ([`worktree_move`], [`stage`]). Then
+//!    [`push`].
 //! 6. The proof that the bytes are at the place ([`truth`]).
 //!
-//! The [`index`] is changed as git changes it, by one sync at a time ([`repository_lock`]). Obstacles are found before anything
-//! changes.
+//! The [`index`] is changed as git changes it, by one sync at a time ([`repository_lock`]). Obstacles are found before
+//! anything changes.
 //!
 //! [`Repository`]: beadlock_repository::Repository
 //! [`LeftOut`]: beadlock_repository::LeftOut

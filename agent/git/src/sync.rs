@@ -379,8 +379,8 @@ impl Conversation<'_> {
         SyncStop::notice(event, kind, GitReason::Raced, why)
     }
 
-    /// After a push was rejected by a remote that has not moved: waits where another push of the branch may be under way
-    /// there, and refuses where it takes its time.
+    /// After a push was rejected by a remote that has not moved: waits where another push of the branch may be under
+    /// way there, and refuses where it takes its time.
     fn wait_out<'a>(
         &self,
         rejected: &Rejection,

@@ -176,8 +176,8 @@ pub(crate) fn converse(
     })
 }
 
-/// A program whose time is over, and all that it had started by then, such as transports and hooks. They have no process
-/// group of their own, because all of a sync is one.
+/// A program whose time is over, and all that it had started by then, such as transports and hooks. They have no
+/// process group of their own, because all of a sync is one.
 struct Overdue {
     all: Vec<Stat>,
     since: Instant,

@@ -9,8 +9,8 @@
 //!   git ([`index_flags`]), [filters] and [hooks] that git starts, databases of [SQLite](sqlite) and
 //!   [Dolt](dolt). A [`FileTree`](tree) keeps to one directory, whoever swaps what is in it.
 //! - **Others.** What is in [`progress`], whose [`locks`] are there, and the [`repository_lock`] of a sync.
-//! - **Words.** A [`SyncStop`] says why a sync ends early, in the log's words and in one of the reasons of [`GitReason`];
-//!   the cause is read from what git has said ([`cause`], [`damage`]). A sync talks to the agent in
+//! - **Words.** A [`SyncStop`] says why a sync ends early, in the log's words and in one of the reasons of
+//!   [`GitReason`]; the cause is read from what git has said ([`cause`], [`damage`]). A sync talks to the agent in
 //!   [messages](message), and answers a [request](SyncRequest) with a [report](SyncReport).
 //!
 //! Nothing here commits, fetches, pulls or pushes.

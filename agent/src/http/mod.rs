@@ -2,8 +2,8 @@
 //!
 //! Cycles only count, in atomics ([`metrics`]). The rest is made for each request: the scheduler gets a question
 //! through its loop ([`questions`]) and answers with a [`snapshot`], which proves that the loop turns. Connections are
-//! few, short and small ([`server`], [`connections`]), in a thread of their own, so that a slow client delays no cycle. Only
-//! an error at the start ends the agent.
+//! few, short and small ([`server`], [`connections`]), in a thread of their own, so that a slow client delays no cycle.
+//! Only an error at the start ends the agent.
 
 mod connections;
 mod form;

@@ -1,8 +1,9 @@
 //! The log (docs/design.md#the-log): what goes to `DIR/daemon.log`, and how.
 //!
-//! A [`AgentLine`] is pure data, made in [`agent_lines`]. With its time and its database it goes through a bounded queue to one
-//! thread ([`router`]), and there to the files it belongs to ([`file`](mod@file), [`rotate`]). Nothing is dropped: a caller that
-//! logs faster than the disk writes has to wait. A command's output is told from the agent's own lines ([`agent_lines`]).
+//! A [`AgentLine`] is pure data, made in [`agent_lines`]. With its time and its database it goes through a bounded
+//! queue to one thread ([`router`]), and there to the files it belongs to ([`file`](mod@file), [`rotate`]). Nothing is
+//! dropped: a caller that logs faster than the disk writes has to wait. A command's output is told from the agent's own
+//! lines ([`agent_lines`]).
 //!
 //! The agent's own diagnostics are apart from it ([`crate::diagnostics`]): the worker of tracing-appender takes bytes,
 //! and this thread needs to know whose a line is.

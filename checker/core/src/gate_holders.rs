@@ -159,7 +159,8 @@ impl GateHolder {
         }
     }
 
-    /// Why this process holds the gate, as far as `/proc` shows now. Never [`GateRole::Left`], which [`GateHolders::left`] tells.
+    /// Why this process holds the gate, as far as `/proc` shows now. Never [`GateRole::Left`], which
+    /// [`GateHolders::left`] tells.
     pub fn role(&self) -> GateRole {
         let Some((stand_in, stat)) = StandIn::of(self.pid).zip(Stat::read(self.pid)) else {
             return GateRole::Other;

@@ -1,4 +1,5 @@
-//! [`LockFileStat`]: the entry at a lock's path, of any kind, as `stat` shows it. Nothing is opened, and no link is followed.
+//! [`LockFileStat`]: the entry at a lock's path, of any kind, as `stat` shows it. Nothing is opened, and no link is
+//! followed.
 
 use std::{os::fd::AsFd, path::Path};
 

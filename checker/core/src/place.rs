@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_lock_has_its_dialect_and_wants_its_own_name_inside() {
+    fn a_named_lock_has_its_kind_of_record_and_wants_its_own_name_inside() {
         let place = Place::tower("/locks", &LockName::parse("app-prod").unwrap());
         assert_eq!(place.path(), Path::new("/locks/app-prod.lock"));
         assert_eq!(place.aside(), Path::new("/locks/app-prod.lock.aside"));

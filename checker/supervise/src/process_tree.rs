@@ -200,9 +200,9 @@ impl ProcessTree {
         }
     }
 
-    /// What lives of the tree of our child `main`, which is not reaped. Mostly nothing once that has ended, and then our
-    /// own children tell it, however many processes there are. The tree's end is not believed by scans of them all: a
-    /// chain of processes that each start the next and end is faster.
+    /// What lives of the tree of our child `main`, which is not reaped. Mostly nothing once that has ended, and then
+    /// our own children tell it, however many processes there are. The tree's end is not believed by scans of them all:
+    /// a chain of processes that each start the next and end is faster.
     pub fn look(&self, main: i32) -> TreeLook {
         if end_of(main).is_none() {
             // It lives, seen or not.
@@ -229,7 +229,8 @@ impl ProcessTree {
 
     /// Kills our own children but `main`, and those that fall to us by it, again and again for a while. A chain of
     /// processes that each start the next and end is faster than a scan. A child's number is its own until we reap it.
-    /// The watchdogs of holds in the tree are left to [`Ending`](crate::tree_ending::Ending): what they watch may still live.
+    /// The watchdogs of holds in the tree are left to [`Ending`](crate::tree_ending::Ending): what they watch may still
+    /// live.
     pub fn kill_orphans(&self, main: i32) {
         for _ in 0..KILL_ROUNDS {
             let mut orphans = self.orphans(main).unwrap_or_default();
@@ -325,8 +326,8 @@ pub fn signal(tree: &[Stat], signal: Signal) -> Vec<Stat> {
         .collect()
 }
 
-/// Without git's own upkeep and what that has started: a commit leaves `git maintenance run --auto --detach` behind, which
-/// packs objects and changes nothing that a lock is for.
+/// Without git's own upkeep and what that has started: a commit leaves `git maintenance run --auto --detach` behind,
+/// which packs objects and changes nothing that a lock is for.
 pub fn without_upkeep(left: &[Stat]) -> Vec<Stat> {
     let is_its_own = |stat: &&Stat| {
         let words = fs::read(format!("/proc/{}/cmdline", stat.pid)).unwrap_or_default();

@@ -1,11 +1,11 @@
 //! The watchdog and the gate keeper: small processes beside a command that do what must be done when their parent is
 //! killed.
 //!
-//! - Under a claim that ends with beadlock the watchdog ends the command's whole tree: without a heartbeat there must be
-//!   no work (docs/design.md#holding). It also hears of each heartbeat ([`RenewalPipe`]). Where there is none for too long (its
-//!   parent was stopped, or hangs, or the machine has slept), it stops the tree until the next heartbeat. Under a claim
-//!   in a fleet it hears of each new deadline, and kills the tree when the last one passes: its parent may have been
-//!   stopped, and others may begin to work soon (docs/design.md#the-fleet).
+//! - Under a claim that ends with beadlock the watchdog ends the command's whole tree: without a heartbeat there must
+//!   be no work (docs/design.md#holding). It also hears of each heartbeat ([`RenewalPipe`]). Where there is none for
+//!   too long (its parent was stopped, or hangs, or the machine has slept), it stops the tree until the next heartbeat.
+//!   Under a claim in a fleet it hears of each new deadline, and kills the tree when the last one passes: its parent
+//!   may have been stopped, and others may begin to work soon (docs/design.md#the-fleet).
 //! - The gate keeper ([`GateKeeper`]) is the one of `beadlock cycle` (docs/design.md#the-gate).
 //!
 //! Both are started in the same way (`beside_command.rs`), and have the same descriptors:
@@ -26,8 +26,8 @@
 //! lives, it is the one to do so; an orphaned gate keeper does it before it ends.
 //!
 //! The kernel tells the command to end at the same moment (`parent_death` of
-//! [`Spawn`](beadlock_base::sys::Spawn)). The whole [tree](crate::process_tree) is then ended as [`crate::tree_ending`] says. Each
-//! process is asked when it is first seen, for nobody else is left to do so.
+//! [`Spawn`](beadlock_base::sys::Spawn)). The whole [tree](crate::process_tree) is then ended as [`crate::tree_ending`]
+//! says. Each process is asked when it is first seen, for nobody else is left to do so.
 //!
 //! # Limits
 //! A stopped process that another program continues, as a shell's `fg` does, works for up to 20 ms before it is stopped

@@ -4,9 +4,10 @@
 //!
 //! A [`target`] is what a claim is about; its [`protocol`] says everything that differs between the kinds of lock. A
 //! [`request`] is made into a record ([`draft`]) and a lock ([`acquire`]), after the gate ([`gate`]) and after the wait
-//! for another holder ([`retry`], [`writer_grace`]). While it stands it is kept up ([`kept_lock`], [`lease`]) and watched
-//! ([`loss`]); then it ends ([`release_request`]). Who waits for it says how ([`observe`]), and hears of everything as a notice:
-//! no sentence is made here that is not an [`error`]. What JSON says of one lock is a row of its [`report`].
+//! for another holder ([`retry`], [`writer_grace`]). While it stands it is kept up ([`kept_lock`], [`lease`]) and
+//! watched ([`loss`]); then it ends ([`release_request`]). Who waits for it says how ([`observe`]), and hears of
+//! everything as a notice: no sentence is made here that is not an [`error`]. What JSON says of one lock is a row of
+//! its [`report`].
 //!
 //! Linux alone: the sources do not compile elsewhere.
 

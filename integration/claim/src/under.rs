@@ -30,8 +30,8 @@ impl ClaimNames {
         }
     }
 
-    /// The processes that work under the claim, but those of [`process_tree::others_by_environment`] that belong to us. None
-    /// where that is not known in time.
+    /// The processes that work under the claim, but those of [`process_tree::others_by_environment`] that belong to us.
+    /// None where that is not known in time.
     pub fn processes_within(self, patience: Duration) -> Vec<Stat> {
         process_tree::others_by_environment(move |environment| self.are_in(environment), patience)
     }

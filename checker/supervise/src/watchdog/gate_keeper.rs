@@ -1,9 +1,9 @@
-//! The gate keeper, beside the command of `beadlock cycle` (docs/design.md#the-gate). It holds the same open gate, so that
-//! the gate stays shut for as long as the command works, also when beadlock is killed.
+//! The gate keeper, beside the command of `beadlock cycle` (docs/design.md#the-gate). It holds the same open gate, so
+//! that the gate stays shut for as long as the command works, also when beadlock is killed.
 //!
-//! It waits until the command's process has ended and, where that led a process group of its own, until no process lives
-//! in that group, since children that still write may be left. Then it opens the gate. On a terminal the command is in
-//! the group of its caller, and that group says nothing.
+//! It waits until the command's process has ended and, where that led a process group of its own, until no process
+//! lives in that group, since children that still write may be left. Then it opens the gate. On a terminal the command
+//! is in the group of its caller, and that group says nothing.
 
 use std::os::fd::BorrowedFd;
 use std::{ffi::CStr, io, thread::sleep, time::Duration};
