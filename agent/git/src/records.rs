@@ -65,6 +65,66 @@ fn parse_batch(mut printed: &[u8], count: usize) -> Option<Vec<Vec<u8>>> {
     Some(blobs)
 }
 
+/// The same, from the cache of this sync where they are there.
+pub(crate) fn cached_blobs(
+    repository: &Repository,
+    ids: &[&str],
+) -> Result<Vec<Vec<u8>>, SyncStop> {
+    let mut cache = repository.blobs.borrow_mut();
+    let mut missing = ids.to_vec();
+    missing.retain(|id| cache.blob(id).is_none());
+    missing.dedup();
+    let read = blobs(&repository.git, &missing)?;
+    for (id, bytes) in std::iter::zip(&missing, &read) {
+        cache.keep(id, bytes);
+    }
+    // What the cache has no room for is here.
+    let read = |id: &str| {
+        let index = missing.iter().position(|missing| *missing == id);
+        index.and_then(|index| read.get(index))
+    };
+    let all = ids.iter().map(|id| read(id).or(cache.blob(id)).cloned());
+    Ok(all.flatten().collect())
+}
+
+/// The ids of the blobs with these names, `COMMIT:PATH` or an id itself, a name a line; `None` where no blob has it.
+pub(crate) fn cached_ids(
+    repository: &Repository,
+    names: &[String],
+) -> Result<Vec<Option<String>>, SyncStop> {
+    let mut cache = repository.blobs.borrow_mut();
+    let missing = names.iter().filter(|name| cache.id(name).is_none());
+    let missing: Vec<_> = missing.cloned().collect();
+    if !missing.is_empty() {
+        let mut asked = missing.join("\n");
+        asked.push('\n');
+        let call = repository.git.call(["cat-file", "--batch-check"]);
+        let answer = call.stdin(asked).run()?;
+        // `ID blob SIZE`, or that it is missing.
+        let printed = String::from_utf8_lossy(&answer.stdout);
+        for (name, line) in std::iter::zip(&missing, printed.lines()) {
+            if let Some((id, rest)) = line.split_once(' ')
+                && rest.starts_with("blob ")
+            {
+                cache.keep_id(name, id);
+            }
+        }
+    }
+    Ok(names.iter().map(|name| cache.id(name).cloned()).collect())
+}
+
+/// Writes a blob, unless this sync has seen it in the repository. Returns its id.
+pub(crate) fn cached_write(repository: &Repository, bytes: &[u8]) -> Result<String, SyncStop> {
+    let mut cache = repository.blobs.borrow_mut();
+    if let Some(id) = cache.id_of(bytes) {
+        return Ok(id.clone());
+    }
+    let id = write_blob(&repository.git, bytes.to_vec())?;
+    cache.keep(&id, bytes);
+    cache.keep_id(&id, &id);
+    Ok(id)
+}
+
 /// Writes a blob. Returns its id.
 pub(crate) fn write_blob(git: &Git, bytes: Vec<u8>) -> Result<String, SyncStop> {
     git.call(["hash-object", "-w", "--no-filters", "--stdin"])

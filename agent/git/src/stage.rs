@@ -8,6 +8,7 @@
 //! ([`MoveStage::gather`]).
 
 use std::cell::RefCell;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
@@ -140,6 +141,9 @@ impl Aside {
     }
 }
 
+/// Texts of files as they are checked out, by commit and path.
+type HeadTexts = BTreeMap<(String, Vec<u8>), Vec<u8>>;
+
 /// A move of the working tree, prepared or under way.
 #[derive(Debug)]
 #[must_use = "the files aside stay there"]
@@ -151,6 +155,8 @@ pub(crate) struct MoveStage<'a> {
     plan: Plan,
     /// The commit at which the branch is when this has ended.
     ends_at: RefCell<String>,
+    /// The texts of files in the commits of `ends_at`.
+    heads: RefCell<HeadTexts>,
     /// Files aside that nobody had open for writing when they were there already: nobody writes to them any more.
     closed: RefCell<BTreeSet<InodeNumber>>,
     /// The texts that were read from files aside, and are merged in.
@@ -204,6 +210,7 @@ impl<'a> MoveStage<'a> {
             asides,
             plan,
             ends_at: RefCell::new(ends_at),
+            heads: RefCell::default(),
             closed: RefCell::default(),
             taken: RefCell::default(),
             unwritten: RefCell::default(),
@@ -244,6 +251,7 @@ impl<'a> MoveStage<'a> {
             asides,
             plan,
             ends_at: RefCell::new(ends_at),
+            heads: RefCell::default(),
             closed: RefCell::default(),
             taken: RefCell::default(),
             unwritten: RefCell::default(),
@@ -570,8 +578,16 @@ impl<'a> MoveStage<'a> {
     /// Notes a text that a program has written, and what was made of it: the program goes on from its own text.
     fn note_late(&self, moving: &Moving, late: &[u8], merged: &[u8]) -> Result<(), SyncStop> {
         let (repository, on) = (self.repository, self.ends_at.borrow());
-        let head = records::text_of(&repository.git, &on, moving.path())?.unwrap_or_default();
-        versions::found(repository, &moving.path, late, (merged, &head), &on)
+        let mut heads = self.heads.borrow_mut();
+        let key = (on.clone(), moving.path.clone());
+        let head = match heads.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let text = records::text_of(&repository.git, &on, moving.path())?;
+                new.insert(text.unwrap_or_default())
+            }
+        };
+        versions::found(repository, &moving.path, late, (merged, head), &on)
     }
 
     /// Writes the result of a merge aside: whole, or not at all.

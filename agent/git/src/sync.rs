@@ -18,7 +18,7 @@ use beadlock_repository::{
     names, owners, say, upstream,
 };
 
-/// How often a sync waits for that of another database of its repository.
+/// For how many other databases of its repository a sync waits.
 const NEIGHBOURS: usize = 3;
 
 /// How long a push waits, again and again, for another push of the same branch to end, before it is refused.
@@ -67,11 +67,13 @@ pub(crate) fn report(mut request: SyncRequest) {
     if ended.as_ref().is_err_and(SyncStop::is_moved) || findings.is_to_be_committed {
         ended = sync(&request, &mut findings);
     }
-    for _ in 0..NEIGHBOURS {
-        let neighbour = ended.as_ref().err().and_then(SyncStop::neighbour);
-        if !neighbour.is_some_and(other_databases::ends) {
-            break;
-        }
+    let mut entered = Vec::new();
+    while let Some(neighbour) = ended.as_ref().err().and_then(SyncStop::neighbour)
+        && entered.len() < NEIGHBOURS
+        && let Some(cycle) = other_databases::enter_after(neighbour)
+    {
+        entered.push(cycle);
+        request.entered.push(neighbour.to_owned());
         ended = sync(&request, &mut findings);
     }
     findings.report.hindrance = ended.err().map(SyncStop::say);

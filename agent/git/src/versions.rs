@@ -233,7 +233,7 @@ pub(crate) fn known(
     text: &[u8],
 ) -> Result<KnownText, SyncStop> {
     let noted = || noted(repository, path);
-    let blobs = |ids: &[&str]| records::blobs(&repository.git, ids);
+    let blobs = |ids: &[&str]| records::cached_blobs(repository, ids);
     known_among(noted, blobs, versions, text)
 }
 
@@ -318,7 +318,7 @@ pub(crate) fn uncommitted(
     let notes = read(repository);
     let is_this = |last: &&Uncommitted| last.path == path && last.on == commit;
     match notes.uncommitted.iter().find(is_this) {
-        Some(last) => Ok(records::blobs(&repository.git, &[&last.id])?.pop()),
+        Some(last) => Ok(records::cached_blobs(repository, &[&last.id])?.pop()),
         None => Ok(None),
     }
 }
@@ -431,7 +431,7 @@ pub(crate) fn found(
     (merged, head): (&[u8], &[u8]),
     on: &str,
 ) -> Result<(), SyncStop> {
-    let blob = |bytes: &[u8]| records::write_blob(&repository.git, bytes.to_vec());
+    let blob = |bytes: &[u8]| records::cached_write(repository, bytes);
     let found = Found {
         path: path.to_vec(),
         id: blob(text)?,
@@ -475,37 +475,26 @@ fn noted(repository: &Repository, path: &[u8]) -> Result<Vec<Noted>, SyncStop> {
     let of_this = notes.found.iter().rev().filter(|found| found.path == path);
     let of_this: Vec<_> = of_this.take(CONTENTS).collect();
     let commits = notes.commits.iter().rev();
-    let asked: String = of_this
+    let of_found = of_this
         .iter()
-        .map(|found| format!("{}\n{}\n", found.id, found.merged))
-        .chain(commits.map(|commit| format!("{commit}:{name}\n")))
+        .flat_map(|found| [found.id.clone(), found.merged.clone()]);
+    let names: Vec<_> = of_found
+        .chain(commits.map(|commit| format!("{commit}:{name}")))
         .collect();
-    if asked.is_empty() {
-        return Ok(Vec::new());
-    }
-    let answer = repository
-        .git
-        .call(["cat-file", "--batch-check"])
-        .stdin(asked)
-        .run()?;
-    // `ID blob SIZE`, or that it is missing.
-    let printed = String::from_utf8_lossy(&answer.stdout);
-    let blobs: Vec<_> = printed
-        .lines()
-        .map(|line| {
-            let (id, rest) = line.split_once(' ')?;
-            rest.starts_with("blob ").then_some(id)
-        })
-        .collect();
-    let (of_found, of_commits) = blobs.split_at((2 * of_this.len()).min(blobs.len()));
-    let is_there = |id: &String| of_found.contains(&Some(id.as_str()));
+    let blobs = records::cached_ids(repository, &names)?;
+    let (of_found, of_commits) = blobs.split_at(2 * of_this.len());
+    let is_there = |id: &String| of_found.iter().flatten().any(|there| there == id);
     let found: Vec<_> = of_this
         .into_iter()
         .filter(|found| is_there(&found.id) && is_there(&found.merged))
         .collect();
-    let versions = versions(of_commits.iter().flatten().copied(), &found, CONTENTS);
+    let versions = versions(
+        of_commits.iter().flatten().map(String::as_str),
+        &found,
+        CONTENTS,
+    );
     let ids: Vec<_> = versions.iter().map(|version| version.id.as_str()).collect();
-    let texts = records::blobs(&repository.git, &ids)?;
+    let texts = records::cached_blobs(repository, &ids)?;
     let noted = |(text, version)| Noted { text, version };
     Ok(std::iter::zip(texts, versions).map(noted).collect())
 }

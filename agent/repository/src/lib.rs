@@ -25,6 +25,7 @@
     allow(clippy::too_many_lines, reason = "a table of cases is one piece")
 )]
 
+pub mod blob_cache;
 pub mod blobs;
 mod call;
 pub mod cause;

@@ -1,6 +1,6 @@
 //! Where a database lies: its repository, the branch, and what is in progress there.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,6 +12,7 @@ use beadlock_core::Place;
 use beadlock_trust::Owners;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
+use crate::blob_cache::BlobCache;
 use crate::find::{FoundDirs, git_dirs, look, plain_git_dir};
 use crate::owners::LedTo;
 use crate::refs::{self, HeadLook, RefLook};
@@ -39,6 +40,8 @@ pub struct Repository {
     pub request: SyncRequest,
     /// The git directory that all worktrees share.
     pub common_dir: PathBuf,
+    /// Blobs that were read or written.
+    pub blobs: RefCell<BlobCache>,
     settings: OnceCell<GitSettings>,
     /// The paths that its settings lead git to; set when their owners are checked.
     pub(crate) led_to: OnceCell<LedTo>,
@@ -132,6 +135,7 @@ impl Repository {
             prefix,
             names,
             request,
+            blobs: RefCell::default(),
             settings: OnceCell::new(),
             led_to: OnceCell::new(),
             refused: OnceCell::new(),
@@ -165,6 +169,7 @@ impl Repository {
             prefix: prefix.to_owned(),
             names,
             request: request.clone(),
+            blobs: RefCell::default(),
             settings: known
                 .settings
                 .clone()

@@ -76,6 +76,9 @@ pub struct SyncRequest {
     pub upkeep: Option<Upkeep>,
     /// The sync says how long each call of git has taken.
     pub is_timed: bool,
+    /// Other databases whose gates the sync has entered: their directories.
+    #[serde(skip)]
+    pub entered: Vec<PathBuf>,
     /// When the sync began; `None` in the agent.
     #[serde(skip)]
     pub begun: Option<Instant>,
@@ -107,6 +110,7 @@ impl SyncRequest {
             is_once: false,
             upkeep: None,
             is_timed: false,
+            entered: Vec::new(),
             begun: None,
         }
     }
@@ -220,6 +224,7 @@ mod tests {
                 is_once: is_first,
                 upkeep: is_first.then_some(Upkeep::Pack),
                 is_timed: is_first,
+                entered: Vec::new(),
                 begun: None,
             };
             let (reader, mut writer) = std::io::pipe().unwrap();

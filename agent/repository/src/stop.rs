@@ -11,15 +11,6 @@ use crate::{
     escaped_path, say,
 };
 
-/// The sync of another database, which gives way to this one.
-#[derive(Debug, PartialEq)]
-pub struct OtherDatabase {
-    /// The directory of that database.
-    pub database: PathBuf,
-    /// The file of the turn in the repository.
-    pub turn: PathBuf,
-}
-
 /// Why a sync ends early: for the log as a line, for the state of the database as a hindrance.
 #[derive(Debug, PartialEq)]
 pub struct SyncStop {
@@ -30,8 +21,8 @@ pub struct SyncStop {
     hindrance: Hindrance,
     /// The call of git that has failed, where it is one.
     call: Option<Box<FailedCall>>,
-    /// The other database's sync that is in the way, where that one gives way to this one.
-    neighbour: Option<Box<OtherDatabase>>,
+    /// The directory of the other database whose sync is in the way, where that one gives way to this one.
+    neighbour: Option<PathBuf>,
 }
 
 /// A call of git that has failed.
@@ -146,14 +137,14 @@ impl SyncStop {
         self
     }
 
-    /// Adds the other database's sync that gives way to this one.
-    pub fn before(mut self, neighbour: Option<OtherDatabase>) -> Self {
-        self.neighbour = neighbour.map(Box::new);
+    /// Adds the directory of the other database whose sync gives way to this one.
+    pub fn before(mut self, neighbour: Option<PathBuf>) -> Self {
+        self.neighbour = neighbour;
         self
     }
 
-    /// The other database's sync that gives way to this one: once that has ended, this one goes on.
-    pub fn neighbour(&self) -> Option<&OtherDatabase> {
+    /// The directory of the other database whose sync gives way to this one: once that has ended, this one goes on.
+    pub fn neighbour(&self) -> Option<&Path> {
         self.neighbour.as_deref()
     }
 

@@ -110,6 +110,7 @@ pub(super) async fn sync(
             _ => told.same_setup().cloned(),
         },
         is_timed: tracing::enabled!(tracing::Level::DEBUG),
+        entered: Vec::new(),
         begun: None,
     };
     let wall = wall();

@@ -188,6 +188,32 @@ fn one_of_two_that_want_each_other_waits() {
     bench.is_whole("it waits");
 }
 
+/// The other one's sync begins again and again, a moment after its end: the first keeps the gate once it has it.
+#[test]
+fn one_that_waits_keeps_the_gate_that_it_has_waited_for() {
+    if stops_when_naive() {
+        return;
+    }
+    let bench = bench();
+    bench.pushed_there(&[
+        ("sub/.beads/issues.jsonl", "{\"id\":\"theirs\"}\n"),
+        ("src/x.rs", "theirs\n"),
+    ]);
+    let gate = "{ for i in $(seq 40); do [ -e ../is-over ] && break
+            flock -n sub/.beads sh -c 'touch ../is-held; sleep 0.4'; sleep 0.1; done; touch ../is-ended; } >../out 2>&1 &
+        until [ -e ../is-held ]; do sleep 0.01; done";
+    let told = bench.once_before("fetch", gate);
+    let path = |name: &str| bench.path().join(name);
+    fs::write(path("is-over"), "").expect("write");
+    wait_until(PATIENCE, "the other ends", || path("is-ended").exists());
+    told.ends_with(0, "it waits");
+    assert!(!told.log.contains("Not pulling"), "{}", told.log);
+    assert_eq!(
+        bench.read("sub/.beads/issues.jsonl"),
+        "{\"id\":\"theirs\"}\n"
+    );
+}
+
 /// The one whose path comes later gives way, and pulls once the first is done.
 #[test]
 fn the_other_of_two_that_want_each_other_gives_way() {
