@@ -129,7 +129,7 @@ stress: tools
 	$(CARGO) test --locked --package beadlock-tests --test stress -- --nocapture --test-threads 1
 
 # Every call; in `make test` some of them, others each time. Prints one row for each command; the last one is the
-# control, which must fail. About forty minutes on two cores. `SYSCALL_STRIDE=20 SYSCALL_SEED=…` repeats a part. The syncs
+# control, which must fail. Some fifty minutes on two cores. `SYSCALL_STRIDE=20 SYSCALL_SEED=…` repeats a part. The syncs
 # have a process of their own: the others' adopts orphans, and theirs would be thousands.
 syscalls: export SYSCALL_STRIDE ?= 1
 syscalls: tools

@@ -65,7 +65,7 @@ fn parse_batch(mut printed: &[u8], count: usize) -> Option<Vec<Vec<u8>>> {
     Some(blobs)
 }
 
-/// The same, from the cache of this sync where they are there.
+/// Blobs' bytes, in the order of their ids: from the cache of this sync, or from the repository, by one process.
 pub(crate) fn cached_blobs(
     repository: &Repository,
     ids: &[&str],

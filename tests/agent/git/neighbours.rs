@@ -15,6 +15,12 @@ use crate::wrapper::{AFTER_THE_FILES, KILL_ALL};
 
 const OTHER: &str = "sub/.beads";
 
+/// What comes in: a change of the second database and one outside.
+const THEIRS: [(&str, &str); 2] = [
+    ("sub/.beads/issues.jsonl", "{\"id\":\"theirs\"}\n"),
+    ("src/x.rs", "theirs\n"),
+];
+
 /// A bench with a second database, which is upstream too.
 fn bench() -> Bench {
     let bench = Bench::new();
@@ -111,10 +117,7 @@ fn a_claim_on_the_other_is_waited_for() {
         return;
     }
     let bench = bench();
-    bench.pushed_there(&[
-        ("sub/.beads/issues.jsonl", "{\"id\":\"theirs\"}\n"),
-        ("src/x.rs", "theirs\n"),
-    ]);
+    bench.pushed_there(&THEIRS);
     let (words, nth) = AFTER_THE_FILES;
     bench
         .once_before_nth(words, nth, KILL_ALL)
@@ -169,10 +172,7 @@ fn one_of_two_that_want_each_other_waits() {
         return;
     }
     let bench = bench();
-    bench.pushed_there(&[
-        ("sub/.beads/issues.jsonl", "{\"id\":\"theirs\"}\n"),
-        ("src/x.rs", "theirs\n"),
-    ]);
+    bench.pushed_there(&THEIRS);
     let gate = "turn=.git/beadlock.turn
         flock -n sub/.beads sh -c \"touch ../is-held; until [ -e $turn ]; do :; done; while [ -e $turn ]; do :; done\" &
         until [ -e ../is-held ]; do sleep 0.01; done";
@@ -188,19 +188,21 @@ fn one_of_two_that_want_each_other_waits() {
     bench.is_whole("it waits");
 }
 
-/// The other one's sync begins again and again, a moment after its end: the first keeps the gate once it has it.
+/// The other one's next sync begins while the first, which has waited for its end, comes back: the first has kept the
+/// gate.
 #[test]
 fn one_that_waits_keeps_the_gate_that_it_has_waited_for() {
     if stops_when_naive() {
         return;
     }
     let bench = bench();
-    bench.pushed_there(&[
-        ("sub/.beads/issues.jsonl", "{\"id\":\"theirs\"}\n"),
-        ("src/x.rs", "theirs\n"),
-    ]);
-    let gate = "{ for i in $(seq 40); do [ -e ../is-over ] && break
-            flock -n sub/.beads sh -c 'touch ../is-held; sleep 0.4'; sleep 0.1; done; touch ../is-ended; } >../out 2>&1 &
+    bench.pushed_there(&THEIRS);
+    let gate = "turn=.git/beadlock.turn
+        is_over() { [ -e ../is-over ] || [ ! -d .git ]; }
+        { flock -n sub/.beads sh -c \"touch ../is-held; until [ -e $turn ]; do :; done; while [ -e $turn ]; do :; done\"
+          until [ $(wc -l <../bin/seen) -ge 2 ] || is_over; do :; done
+          flock -n sub/.beads sh -c 'touch ../is-taken; until [ -e ../is-over ] || [ ! -d .git ]; do sleep 0.01; done'
+          touch ../is-ended; } >../out 2>&1 &
         until [ -e ../is-held ]; do sleep 0.01; done";
     let told = bench.once_before("fetch", gate);
     let path = |name: &str| bench.path().join(name);
@@ -208,10 +210,12 @@ fn one_that_waits_keeps_the_gate_that_it_has_waited_for() {
     wait_until(PATIENCE, "the other ends", || path("is-ended").exists());
     told.ends_with(0, "it waits");
     assert!(!told.log.contains("Not pulling"), "{}", told.log);
+    assert!(!path("is-taken").exists(), "{}", told.log);
     assert_eq!(
         bench.read("sub/.beads/issues.jsonl"),
         "{\"id\":\"theirs\"}\n"
     );
+    bench.is_whole("it waits");
 }
 
 /// The one whose path comes later gives way, and pulls once the first is done.
