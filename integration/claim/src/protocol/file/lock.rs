@@ -1,5 +1,6 @@
 //! A file's lock, as a guard, and how it is taken.
 
+use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs::File, path::Path};
@@ -9,8 +10,9 @@ use beadlock_core::record::file::{LockId, Mode, WAIT};
 
 use super::blocked::{Blocked, Got, WaitTarget};
 use super::open::{FileId, Flocked, KernelWait, OpenLockFile, failed, named_inode};
+use super::queue::{Asker, Place};
 use super::turn::{self, InTurn, Turn};
-use super::{outer, own::Registered, refused, target::FileTarget};
+use super::{outer, refused, target::FileTarget};
 use crate::observe::{NOTICE_AFTER, NotAcquired, TICK, Uninterrupted, WaitControl, WaitingFor};
 use crate::wait::{Deadline, Wait};
 use crate::{
@@ -39,10 +41,10 @@ pub struct FileLock {
 
 #[derive(Debug)]
 enum Held {
-    /// Held by this process. Its number is given up first: the next thread of this process finds it free, or waits.
+    /// Held by this process. The flock ends first: who has the turn in this process then finds it free.
     Here(
-        #[expect(dead_code, reason = "its end counts")] Registered,
         Flocked,
+        #[expect(dead_code, reason = "its end counts")] Place,
     ),
     /// Held by the `hold` that this process runs in.
     There(LockId),
@@ -85,7 +87,7 @@ impl FileLock {
     /// `DEV:INODE:PID` of the lock file and of the process that has its flock: the outer hold's, when nested.
     pub fn id(&self) -> LockId {
         match &self.held {
-            Held::Here(_, flocked) => id(flocked.file().inode(), process_id().cast_signed()),
+            Held::Here(flocked, _) => id(flocked.file().inode(), process_id().cast_signed()),
             Held::There(outer) => *outer,
         }
     }
@@ -189,8 +191,8 @@ impl FileLock {
     /// A lock that another process has taken and shares with this one as an open file.
     pub fn adopt(target: FileTarget, mode: Mode, file: File) -> Option<Self> {
         let file = OpenLockFile::of(file)?;
-        let registered = Registered::enter(file.inode())?;
-        let held = Held::Here(registered, Flocked::of(file));
+        let place = Place::alone(file.inode(), mode)?;
+        let held = Held::Here(Flocked::of(file), place);
         let (wait, since) = (Wait::No, Instant::now());
         Some(Self {
             target,
@@ -204,7 +206,7 @@ impl FileLock {
 
     /// Leaves the lock to the process that shares the open file.
     pub fn leave(self) {
-        if let Held::Here(_, flocked) = self.held {
+        if let Held::Here(flocked, _) = self.held {
             flocked.leave();
         }
     }
@@ -212,7 +214,7 @@ impl FileLock {
     /// The open lock file, to share it; `None`: it is another process's.
     pub fn file(&self) -> Option<&OpenLockFile> {
         match &self.held {
-            Held::Here(_, flocked) => Some(flocked.file()),
+            Held::Here(flocked, _) => Some(flocked.file()),
             Held::There(_) => None,
         }
     }
@@ -233,12 +235,23 @@ fn id((device, inode): FileId, pid: i32) -> LockId {
     LockId { device, inode, pid }
 }
 
-/// Takes the lock, waiting for its holder; `environment` tells of an outer hold, `None`: that of this process. Fails as
-/// [`Locking::acquire`]; or the wait's control has stopped it.
+/// Takes the lock for this thread, waiting for its holder; `environment` tells of an outer hold, `None`: that of this
+/// process. Fails as [`Locking::acquire`]; or the wait's control has stopped it.
 pub fn take(
     target: &FileTarget,
     mode: Mode,
     wait: Wait,
+    environment: Option<&Environment>,
+    control: &mut dyn WaitControl,
+) -> Result<FileLock, NotAcquired> {
+    let asked = (mode, wait, Asker::this_thread());
+    take_for(target, asked, environment, control)
+}
+
+/// [`take`], for this asker.
+fn take_for(
+    target: &FileTarget,
+    (mode, wait, asker): (Mode, Wait, Asker),
     environment: Option<&Environment>,
     control: &mut dyn WaitControl,
 ) -> Result<FileLock, NotAcquired> {
@@ -255,12 +268,20 @@ pub fn take(
     };
     // No clock is read where nobody is in the way.
     let mut begun = None;
+    let begin = || (Instant::now(), Deadline::after(wait.limit()));
+    let mut is_outer_known = false;
     loop {
         let file = OpenLockFile::open(target)?;
         let inode = file.inode();
-        let Some(registered) = Registered::enter(inode) else {
+        let Some(place) = Place::join(inode, mode, asker) else {
             return Err(refused::twice(target).into());
         };
+        if place.bell()?.is_some() {
+            let begun = *begun.get_or_insert_with(begin);
+            if !wait_for_turn(target, wait, (&place, inode), begun, control)? {
+                continue;
+            }
+        }
         let pin = match file
             .flock(mode, KernelWait::Try)
             .map_err(|error| failed(target, &error))?
@@ -270,33 +291,78 @@ pub fn take(
                 begun
                     .into_iter()
                     .for_each(|(at, _): (Instant, _)| control.waited(at.elapsed()));
-                return Ok(locked(Held::Here(registered, flocked)));
+                place.holds();
+                return Ok(locked(Held::Here(flocked, place)));
             }
             Ok(_) => continue,
             Err(busy) => busy,
         };
-        if begun.is_none() {
+        if !is_outer_known {
+            is_outer_known = true;
             let environment = environment.cloned().unwrap_or_else(Environment::read);
             if let Some(outer) = outer::outer(target, inode, mode, &environment)? {
                 return Ok(locked(Held::There(outer)));
             }
         }
-        let begun = *begun.get_or_insert_with(|| (Instant::now(), Deadline::after(wait.limit())));
+        let begun = *begun.get_or_insert_with(begin);
         let waited = wait_for_lock(target, (mode, wait), inode, begun, control)?;
-        // It has kept the number taken that is registered.
+        // It has kept the number taken that stands in the queue.
         drop(pin);
         if let Some(flocked) = waited {
             control.waited(begun.0.elapsed());
             let here = flocked.file().inode();
-            let entered = if here == inode {
-                Some(registered)
+            let place = if here == inode {
+                place.holds();
+                place
             } else {
-                Registered::enter(here)
+                Place::first(here, mode, asker)
             };
-            let registered = entered.ok_or_else(|| refused::twice(target))?;
-            return Ok(locked(Held::Here(registered, flocked)));
+            return Ok(locked(Held::Here(flocked, place)));
         }
     }
+}
+
+/// Waits until nobody in this process is before this place. False: another file has the lock file's name by now.
+fn wait_for_turn(
+    target: &FileTarget,
+    wait: Wait,
+    (place, inode): (&Place, FileId),
+    (at, deadline): (Instant, Deadline),
+    control: &mut dyn WaitControl,
+) -> Result<bool, NotAcquired> {
+    let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(at.elapsed()));
+    while let Some(bell) = place.bell()? {
+        if deadline.is_over() {
+            return Err(refused::timed_out(target, wait).into());
+        }
+        if notice.is_over() {
+            if named_inode(target) != Some(inode) {
+                return Ok(false);
+            }
+            tell(target, at, deadline, control)?;
+            notice = Deadline::after(TICK);
+        }
+        let limit = deadline.left().min(notice.left());
+        let [_, signalled] = wait_for([Some(bell.as_fd()), control.signals()], limit);
+        control.check_stop(signalled)?;
+    }
+    Ok(true)
+}
+
+/// Tells the wait's control whom it waits for.
+fn tell(
+    target: &FileTarget,
+    at: Instant,
+    deadline: Deadline,
+    control: &mut dyn WaitControl,
+) -> Result<(), NotAcquired> {
+    let (file, holders) = (target.shown(), refused::Holders(target));
+    control.waiting(&WaitingFor::Kernel {
+        file: &file,
+        holders: &holders,
+        since: at.elapsed(),
+        left: deadline.left(),
+    })
 }
 
 /// Waits for the holder of the lock file `inode`. `None`: another file has its name by now, which may be free.
@@ -325,14 +391,7 @@ fn wait_for_lock(
             if named_inode(target) != Some(blocked.inode()) {
                 return Ok(None);
             }
-            let (file, holders) = (target.shown(), refused::Holders(target));
-            let (since, left) = (at.elapsed(), deadline.left());
-            control.waiting(&WaitingFor::Kernel {
-                file: &file,
-                holders: &holders,
-                since,
-                left,
-            })?;
+            tell(target, at, deadline, control)?;
             notice = Deadline::after(TICK);
         }
         let limit = deadline.left().min(notice.left());
@@ -373,12 +432,14 @@ impl Locking {
         self
     }
 
-    /// Takes the lock for this process. Inside a `beadlock hold` of the same file that one's lock is used, and nothing
-    /// is released by this guard.
+    /// Takes the lock for this process, which has one at a time, or several that are shared: threads that ask for the
+    /// same file wait for each other, first come, first served. Inside a `beadlock hold` of the same file that one's
+    /// lock is used, and nothing is released by this guard.
     ///
     /// # Errors
-    /// [`Code::LockFailed`] when the wait ran out, when the lock file cannot be opened, or when this process has the
-    /// file locked already; [`Code::NoTarget`] where there is no directory, [`Code::Usage`] for anything but a file.
+    /// [`Code::LockFailed`] when the wait ran out, when the lock file cannot be opened, or, at once, when this thread
+    /// has taken the lock and not released it; [`Code::NoTarget`] where there is no directory, [`Code::Usage`] for
+    /// anything but a file.
     pub fn acquire(&self) -> Result<FileLock, Error> {
         Ok(take(
             self.target()?,
@@ -391,17 +452,20 @@ impl Locking {
 
     /// [`Locking::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
     /// nothing is locked. Fails as [`Locking::acquire`].
-    pub fn acquire_unless(
+    pub fn acquire_unless(&self, is_over: impl FnMut() -> bool) -> Result<Option<FileLock>, Error> {
+        self.acquire_as(Asker::this_thread(), is_over)
+    }
+
+    /// [`Locking::acquire_unless`], for this asker: for a program whose threads run several tasks.
+    #[doc(hidden)]
+    pub fn acquire_as(
         &self,
+        asker: Asker,
         mut is_over: impl FnMut() -> bool,
     ) -> Result<Option<FileLock>, Error> {
-        match take(
-            self.target()?,
-            self.mode,
-            self.wait,
-            None,
-            &mut CancelCheck::whether(&mut is_over),
-        ) {
+        let asked = (self.mode, self.wait, asker);
+        let control = &mut CancelCheck::whether(&mut is_over);
+        match take_for(self.target()?, asked, None, control) {
             Ok(lock) => Ok(Some(lock)),
             Err(NotAcquired::Signalled(_)) => Ok(None),
             Err(NotAcquired::Failed(error)) => Err(error),

@@ -9,6 +9,7 @@ pub mod open;
 mod operations;
 pub mod outer;
 mod own;
+pub mod queue;
 pub mod refused;
 pub mod release;
 mod target;

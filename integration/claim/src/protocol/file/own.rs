@@ -5,8 +5,6 @@ use std::sync::{Mutex, PoisonError};
 
 use beadlock_base::sys::process_id;
 
-use super::open::FileId;
-
 /// A value of this process: empty at first, and empty again in each fork.
 #[derive(Debug)]
 pub struct Own<T>(Mutex<(u32, T)>);
@@ -25,36 +23,6 @@ impl<T: Default> Own<T> {
             *own = (me, T::default());
         }
         work(&mut own.1)
-    }
-}
-
-/// The lock files that this process has. They are few, and the one that was taken last mostly goes first.
-static TAKEN: Own<Vec<FileId>> = Own::new(Vec::new());
-
-/// A lock file that this process has, until this is dropped. It must stay open meanwhile: that keeps its number taken.
-#[derive(Debug)]
-pub struct Registered(FileId);
-
-impl Registered {
-    /// Registers the lock file; `None`: this process has it already.
-    pub fn enter(inode: FileId) -> Option<Self> {
-        TAKEN.with(|taken| {
-            let is_new = !taken.contains(&inode);
-            is_new.then(|| {
-                taken.push(inode);
-                Self(inode)
-            })
-        })
-    }
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        TAKEN.with(|taken| {
-            if let Some(at) = taken.iter().rposition(|inode| *inode == self.0) {
-                taken.swap_remove(at);
-            }
-        });
     }
 }
 

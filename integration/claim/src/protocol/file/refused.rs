@@ -57,15 +57,25 @@ pub(crate) fn timed_out(target: &FileTarget, wait: Wait) -> Error {
             "wait for it to complete, or raise the timeout (--wait DUR)",
         ),
     };
-    let names = names(&seen);
-    let look = match seen.first() {
-        Some(holder) => format!("to see its process: {}", words::see(holder.pid.into())),
+    let me = std::process::id();
+    let is_ours = |holder: &GateHolder| holder.pid.unsigned_abs() == me;
+    let (names, look) = match seen.first() {
+        Some(holder) if is_ours(holder) => {
+            let names = format!("another thread or task of this process (PID {me})");
+            (names, String::new())
+        }
+        Some(holder) => {
+            let see = words::see(holder.pid.into());
+            (names(&seen), format!("; to see its process: {see}"))
+        }
         None => {
             let look = to_type("lsof +D {}", &[Part::Path(target.dir())]);
-            format!("when nothing seems to be at work, look for stuck processes: {look}")
+            let look =
+                format!("; when nothing seems to be at work, look for stuck processes: {look}");
+            (names(&seen), look)
         }
     };
-    let message = format!("{said}: {name} is locked by {names}; {then}; {look}");
+    let message = format!("{said}: {name} is locked by {names}; {then}{look}");
     let mut detail = format!(
         "lock_file={} timeout_ms={}",
         escaped_path(target.lock()),
@@ -82,8 +92,8 @@ pub(crate) fn timed_out(target: &FileTarget, wait: Wait) -> Error {
 }
 
 pub(crate) fn twice(target: &FileTarget) -> Error {
-    let words = "is locked by this process already, or waited for by another of its threads: a second lock of it would \
-                 wait for the first; use that one, or release it first";
+    let words = "is locked by this thread or task already: a second lock of it would wait for the first; use that one, or \
+                 release it first";
     for_itself(target, std::process::id().cast_signed(), words)
 }
 

@@ -1,10 +1,11 @@
 use super::*;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::{Child, Command, Stdio};
 use std::{fs, path::PathBuf, thread::sleep};
 
 use beadlock_core::record::file;
 
+use super::super::queue;
 use crate::error::Code;
 
 /// A directory and a file in it.
@@ -109,7 +110,7 @@ fn the_same_file_twice_is_an_error_at_once_by_whatever_name() {
         assert!(
             error
                 .to_string()
-                .contains("is locked by this process already"),
+                .contains("is locked by this thread or task already"),
             "{name}: {error}"
         );
         assert_eq!(
@@ -126,6 +127,173 @@ fn the_same_file_twice_is_an_error_at_once_by_whatever_name() {
         .unwrap()
         .release()
         .unwrap();
+}
+
+fn until(what: &str, mut seen: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !seen() {
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        sleep(Duration::from_millis(2));
+    }
+}
+
+/// How many places of this process there are in the queue for a file, with the holders'.
+fn places(file: &Path) -> usize {
+    let stat = fs::metadata(FileTarget::of(file).unwrap().lock());
+    stat.map_or(0, |stat| queue::places((stat.dev(), stat.ino())).0)
+}
+
+/// How many of them wait for those before them.
+fn waiting_for(file: &Path) -> usize {
+    let stat = fs::metadata(FileTarget::of(file).unwrap().lock()).unwrap();
+    queue::places((stat.dev(), stat.ino())).1
+}
+
+#[test]
+fn threads_wait_for_each_other_in_the_order_in_which_they_came() {
+    let (_top, file) = scene();
+    let order = Mutex::new(Vec::new());
+    let first = FileLock::exclusive(&file).unwrap();
+    std::thread::scope(|threads| {
+        for number in 0..8 {
+            threads.spawn({
+                let (file, order) = (&file, &order);
+                move || {
+                    let lock = FileLock::exclusive(file).unwrap();
+                    order.lock().unwrap().push(number);
+                    lock.still_held().unwrap();
+                    lock.release().unwrap();
+                }
+            });
+            until("it waits", || waiting_for(&file) == number + 1);
+        }
+        assert!(at_once(&file).is_err());
+        first.release().unwrap();
+    });
+    assert_eq!(order.into_inner().unwrap(), (0..8).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_thread_that_waits_for_another_gives_up_in_time_and_says_so() {
+    let (_top, file) = scene();
+    let first = FileLock::exclusive(&file).unwrap();
+    std::thread::scope(|threads| {
+        let waits = |wait| {
+            let locking = FileLock::on(&file).wait(wait);
+            threads
+                .spawn(move || locking.acquire().unwrap_err())
+                .join()
+                .unwrap()
+        };
+        let limit = Duration::from_millis(200);
+        let begun = Instant::now();
+        let error = waits(Wait::UpTo(limit));
+        assert!(begun.elapsed() >= limit);
+        assert!(error.is_retryable(), "{error}");
+        let me = std::process::id();
+        let words = format!(
+            "{} is locked by another thread or task of this process (PID {me}); ",
+            file.display()
+        );
+        assert!(error.to_string().contains(&words), "{error}");
+        assert!(!error.to_string().contains("ps -fp"), "{error}");
+        let begun = Instant::now();
+        assert!(waits(Wait::No).to_string().contains(&words));
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    });
+    // Nobody is left in the queue.
+    first.release().unwrap();
+    drop(at_once(&file).unwrap());
+}
+
+#[test]
+fn threads_that_share_read_together_and_a_writer_between_them_has_its_turn() {
+    let (_top, file) = scene();
+    let shared = || FileLock::on(&file).shared().acquire().unwrap();
+    let first = shared();
+    let are_inside = std::sync::Barrier::new(2);
+    std::thread::scope(|threads| {
+        let second = threads.spawn(|| {
+            let lock = shared();
+            are_inside.wait();
+            lock.release().unwrap();
+        });
+        are_inside.wait();
+        second.join().unwrap();
+        let order = Mutex::new(Vec::new());
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                let lock = FileLock::exclusive(&file).unwrap();
+                order.lock().unwrap().push("writer");
+                lock.release().unwrap();
+            });
+            until("the writer waits", || waiting_for(&file) == 1);
+            threads.spawn(|| {
+                let lock = shared();
+                order.lock().unwrap().push("reader");
+                lock.release().unwrap();
+            });
+            until("the reader waits", || waiting_for(&file) == 2);
+            first.release().unwrap();
+        });
+        assert_eq!(order.into_inner().unwrap(), ["writer", "reader"]);
+    });
+}
+
+#[test]
+fn a_thread_waits_for_another_process_and_the_next_thread_for_it() {
+    let (_top, file) = scene();
+    let other = Other::holding(&file, "-x");
+    std::thread::scope(|threads| {
+        let mut all = Vec::new();
+        for number in 0..3 {
+            all.push(threads.spawn(|| {
+                let lock = FileLock::exclusive(&file).unwrap();
+                lock.still_held().unwrap();
+                lock.release().unwrap();
+            }));
+            until("it waits", || places(&file) == number + 1);
+        }
+        drop(other);
+        for thread in all {
+            thread.join().unwrap();
+        }
+    });
+    assert_eq!(places(&file), 0);
+}
+
+#[test]
+fn a_lock_file_that_is_replaced_is_not_waited_for_in_the_queue() {
+    let (_top, file) = scene();
+    let first = FileLock::exclusive(&file).unwrap();
+    std::thread::scope(|threads| {
+        let second = threads.spawn(|| FileLock::exclusive(&file).unwrap().release());
+        until("it waits", || waiting_for(&file) == 1);
+        fs::remove_file(first.lock_path()).unwrap();
+        second.join().unwrap().unwrap();
+        assert_eq!(first.release().unwrap_err().code(), Code::LockLost);
+    });
+}
+
+#[test]
+fn a_task_may_wait_where_its_thread_goes_on() {
+    let (_top, file) = scene();
+    let thread = Asker::thread();
+    let task = |number, blocks| {
+        let locking = FileLock::on(&file).wait(Wait::UpTo(Duration::from_millis(50)));
+        locking.acquire_as(Asker::task(thread, number, blocks), || false)
+    };
+    let first = task(1, false).unwrap().unwrap();
+    let twice = |result: Result<_, Error>| {
+        let error = result.unwrap_err();
+        error.to_string().contains("this thread or task already")
+    };
+    assert!(twice(task(1, false)), "the same task");
+    assert!(!twice(task(2, false)), "another one, which waits");
+    assert!(twice(task(2, true)), "another one, which blocks the thread");
+    assert!(twice(FileLock::exclusive(&file).map(Some)));
+    first.release().unwrap();
+    task(2, true).unwrap().unwrap().release().unwrap();
 }
 
 #[test]
