@@ -23,8 +23,10 @@
 //! - The lock is gone the moment its process is, however that ends.
 //! - The lock file is made when it is missing, mode 0644 less the umask, and never deleted, written or read. After
 //!   locking, it is proved to be the file that has the name; else that one is locked.
-//! - The same file twice in one process is an error at once, not a deadlock. Inside a `beadlock hold` of the file its
-//!   lock is used: what is done under it takes turns ([`FileLock::turn`]).
+//! - Threads that want the same file wait for each other, first come, first served; readers go in together. The thread
+//!   that has it and asks again gets an error at once, not a deadlock. Where the lock goes to another thread:
+//!   [`FileLock::detach`]. Inside a `beadlock hold` of the file its lock is used: what is done under it takes turns
+//!   ([`FileLock::turn`]).
 //! - A write is checked, backed up (`PATH.1` the newest) and renamed over the file: after a kill the file is as it was
 //!   or new, and the next operation removes what is left (`PATH.tmp`). An append adds whole lines.
 //!

@@ -19,6 +19,7 @@ use beadlock_claim::{
     cancel_check::CancelCheck,
     draft::RecordDraft,
     outer,
+    own_claims::OwnClaim,
     release::release,
     request::{ClaimRequest, LockDraft},
     target::Target,
@@ -109,12 +110,14 @@ impl Hold {
         self
     }
 
-    /// Claims for the current process. Once this returns no cycle runs, and none begins until the release.
+    /// Claims for the current process. Once this returns no cycle runs, and none begins until the release. Another
+    /// thread that claims the same waits, as another process does.
     ///
     /// # Errors
     /// [`Code::LockHeld`] when the wait ran out, [`Code::DrainTimeout`] when a cycle did not end,
     /// [`Code::LockUnreadable`] and [`Code::LockStale`] for a lock file that could not be dealt with, and what the
-    /// system refused. Nothing is claimed then, and no other's lock was touched.
+    /// system refused. Nothing is claimed then, and no other's lock was touched. The first and the second come at once
+    /// where this thread has claimed the same itself, or is in a cycle of it.
     ///
     /// In a command of `beadlock hold` on the same database the claim is nested: it stands under the outer lock, has
     /// its id, and releases nothing.
@@ -166,6 +169,7 @@ impl Hold {
         outer::refuse_inside_a_cycle(&target, environment)?;
         if let Some(id) = outer::outer_claim(&target, environment) {
             return Ok(Claim {
+                own: None,
                 held: None,
                 process,
                 id,
@@ -187,6 +191,7 @@ impl Hold {
         };
         let held = request.acquire(process, control, |_| ())?;
         Ok(Claim {
+            own: Some(OwnClaim::note(&request.id)),
             held: Some(held),
             process,
             id: request.id,
@@ -203,6 +208,8 @@ impl Hold {
 pub struct Claim {
     /// The lock; `None` when nested, and once it is released.
     held: Option<Held>,
+    /// `None` when nested.
+    own: Option<OwnClaim>,
     /// PID of the process that holds it.
     process: u32,
     id: String,
@@ -247,6 +254,15 @@ impl Claim {
             held.age(),
             &self.target,
         ))
+    }
+
+    /// The claim, for another thread to have: this one may then wait for it. Without that, the thread that has made a
+    /// claim is refused a second one of the same, for it would wait for itself.
+    pub fn detach(self) -> Self {
+        if let Some(own) = &self.own {
+            own.detach();
+        }
+        self
     }
 
     /// Ends the claim. Someone else's lock in its place is left untouched, and that is not an error. Fails when the

@@ -57,6 +57,8 @@ pub mod framework;
 mod hold;
 pub mod memory;
 
+#[doc(hidden)]
+pub use beadlock_base::asker::Asker;
 pub use beadlock_claim::envelope::{Envelope, Request};
 pub use beadlock_claim::wait::Wait;
 pub use beadlock_claim::{Code, Error, Holder};

@@ -14,6 +14,7 @@
 pub mod words;
 
 pub mod address;
+pub mod asker;
 pub mod children;
 pub mod deadline;
 pub mod duration;
@@ -25,6 +26,7 @@ pub mod helper;
 pub mod mounts;
 pub mod namespace;
 pub mod open_directory;
+pub mod own;
 pub mod permission;
 pub mod poll;
 pub mod process;

@@ -8,6 +8,7 @@ use std::{
     io::ErrorKind, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd, path::Path, time::Duration,
 };
 
+use crate::own_cycle::OwnCycle;
 use crate::{
     database::FLEET_MARK, decision::Decision, decision::NotChanged, decision::NotChecked,
     decision::Proceed, decision::Skip, record::Record,
@@ -214,6 +215,8 @@ pub enum Entered {
 #[derive(Debug)]
 #[must_use = "dropping the cycle lets the gate go before the work is done"]
 pub struct Cycle {
+    /// Goes before the gate, whose descriptor it names.
+    _own: Option<OwnCycle>,
     gate: Result<Gate, Error>,
     decision: Decision,
     /// The directory above, where the database was entered by descriptor and it could be opened.
@@ -255,6 +258,7 @@ impl Cycle {
                 // What is not there holds no lock.
                 let decision = Decision::Proceed(Proceed::NoLock);
                 return Entered::Cycle(Self {
+                    _own: None,
                     gate: Err(error),
                     decision,
                     above: None,
@@ -304,6 +308,7 @@ impl Cycle {
         match decision.is_skip() {
             true => Entered::Skipped(decision),
             false => Entered::Cycle(Self {
+                _own: gate.as_ref().ok().map(OwnCycle::enter),
                 gate,
                 decision,
                 above,

@@ -29,6 +29,7 @@ pub mod log_line;
 pub mod look;
 pub mod obstacle;
 pub mod options;
+pub mod own_cycle;
 pub mod place;
 pub mod read;
 pub mod record;

@@ -10,7 +10,7 @@ use std::{os::fd::AsFd, path::Path, sync::Arc, thread};
 
 use beadlock_base::error::Error as CheckerError;
 use beadlock_base::{duration::shown, escape::escaped_path};
-use beadlock_core::gate::Gate;
+use beadlock_core::{gate::Gate, own_cycle};
 use nix::sys::eventfd::EventFd;
 
 use super::event::{bell, failed_to};
@@ -29,6 +29,7 @@ pub fn take(
 ) -> Result<Result<Gate, CheckerError>, NotAcquired> {
     match Gate::try_take(reach) {
         Ok(Some(gate)) => return Ok(Ok(gate)),
+        Ok(None) if own_cycle::is_inside(dir) => return Err(inside_own_cycle(dir).into()),
         Ok(None) => {}
         Err(why) => return no_gate(why),
     }
@@ -100,6 +101,16 @@ impl Helper {
         spawned.map_err(|error| failed_to("start the thread that waits for the gate", &error))?;
         Ok(Self { taken, bell })
     }
+}
+
+/// The gate is that of a cycle of the same thread or task, which would wait for itself.
+fn inside_own_cycle(dir: &Path) -> Error {
+    let message = format!(
+        "this thread or task is inside a sync cycle of {}, which a claim would wait for: it would wait for itself; \
+         leave the cycle first",
+        escaped_path(dir)
+    );
+    Error::new(Code::DrainTimeout, message)
 }
 
 /// The gate did not open in time; `advice` is what to do beside seeing to its holder.

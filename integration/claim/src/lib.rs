@@ -36,6 +36,7 @@ pub mod lease;
 pub mod loss;
 pub mod observe;
 pub mod outer;
+pub mod own_claims;
 pub mod protocol;
 pub mod release;
 pub mod release_request;

@@ -19,7 +19,7 @@ use beadlock_core::{
 };
 
 use super::event::Events;
-use super::{target::Target, writer_grace::WriterGrace};
+use super::{own_claims, target::Target, writer_grace::WriterGrace};
 use crate::error::{Code, Error, Exit};
 use crate::observe::{NOTICE_AFTER, NotAcquired, TICK, WaitControl, WaitingFor};
 use crate::protocol::rules::WaitOver;
@@ -172,6 +172,9 @@ impl<'a> Retry<'a> {
             if !matches!(look.verdict, Verdict::Held(_)) {
                 return Ok(());
             }
+            if look.id.as_deref().is_some_and(own_claims::is_own) {
+                return Err(held_here(target, &look).into());
+            }
             if deadline.is_over() {
                 return Err(held(target, &look, wait).into());
             }
@@ -249,6 +252,22 @@ pub fn held(target: &Target, look: &Look, wait: Wait) -> Error {
     of_record(Code::LockHeld, message, target, (record, known_age))
         .retry_on_a_lock_of(known_age)
         .answering(target.answer_held(record))
+}
+
+/// The error of a claim that would wait for another claim of the same thread or task, with [`Code::LockHeld`].
+fn held_here(target: &Target, look: &Look) -> Error {
+    let path = escaped_path(&target.path());
+    let words = "is held by this thread or task already: a second claim would wait for the first; use that one, or release it first";
+    let message = format!("{path} {words}");
+    match &look.record {
+        Some(record) => of_record(
+            Code::LockHeld,
+            message,
+            target,
+            (record, words::known_age(look)),
+        ),
+        None => of_lock(Code::LockHeld, message, target),
+    }
 }
 
 /// The error of a claim whose lock file is certainly not a lock, or not one of beadlock; `None`: it may be one.

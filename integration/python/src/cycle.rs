@@ -7,6 +7,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::asker::{self, Given};
 use crate::decision::Decision;
 use crate::raised;
 use crate::stack::Stack;
@@ -30,9 +31,16 @@ impl Cycle {
 
     /// Begins the cycle, or raises Skipped.
     fn enter(&self, py: Python<'_>) -> PyResult<()> {
-        match py.detach(|| beadlock_checker::Cycle::enter(&self.path)) {
+        self.enter_as(py, None)
+    }
+
+    /// Begins the cycle for this asker.
+    #[pyo3(name = "_enter_as")]
+    fn enter_as(&self, py: Python<'_>, asker: Option<Given>) -> PyResult<()> {
+        let asker = asker::of(py, asker)?;
+        match py.detach(|| asker.run(|| beadlock_checker::Cycle::enter(&self.path))) {
             Entered::Cycle(cycle) => {
-                self.entered.push(py, cycle);
+                self.entered.push(py, asker, cycle);
                 Ok(())
             }
             Entered::Skipped(decision) => Err(raised::skipped(
@@ -44,7 +52,7 @@ impl Cycle {
 
     /// Ends the cycle: lets the gate go.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
-        match self.entered.pop(py) {
+        match self.entered.pop(py, asker::of(py, None)?) {
             Some(_) => Ok(()),
             None => Err(PyRuntimeError::new_err("this cycle was not entered")),
         }

@@ -8,6 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
+use crate::asker::{self, Given};
 use crate::lock::{exit, not_held};
 use crate::raised;
 use crate::stack::{Popped, Stack};
@@ -34,22 +35,34 @@ impl FileLock {
 
     /// Locks the file, waiting for its holder.
     fn acquire(&self, py: Python<'_>) -> PyResult<()> {
-        self.acquire_unless(py, None).map(|_| ())
+        self.acquire_unless(py, None, None).map(|_| ())
     }
 
     /// Locks the file as acquire does, and asks `is_over` every 50 ms of a wait. False: it said so, and nothing is
     /// locked.
     #[pyo3(name = "_acquire_unless")]
-    fn acquire_unless(&self, py: Python<'_>, is_over: Option<Py<PyAny>>) -> PyResult<bool> {
+    fn acquire_unless(
+        &self,
+        py: Python<'_>,
+        is_over: Option<Py<PyAny>>,
+        asker: Option<Given>,
+    ) -> PyResult<bool> {
+        let asker = asker::of(py, asker)?;
         let lock = waiting::acquire(py, is_over.as_ref(), |is_over| {
-            self.locking.acquire_unless(is_over)
+            asker.run(|| self.locking.acquire_unless(is_over))
         })?;
-        Ok(lock.map(|lock| self.locks.push(py, lock)).is_some())
+        Ok(lock.map(|lock| self.locks.push(py, asker, lock)).is_some())
     }
 
     /// Unlocks the file.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py)?
+        self.release_as(py, None)
+    }
+
+    /// Ends the one of this asker, where there is one.
+    #[pyo3(name = "_release_as")]
+    fn release_as(&self, py: Python<'_>, asker: Option<Given>) -> PyResult<()> {
+        self.end(py, asker)?
             .map_or(Ok(()), |lost| Err(raised::of(py, &lost)))
     }
 
@@ -128,7 +141,13 @@ impl FileLock {
 
     #[pyo3(signature = (*raised))]
     fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        exit(py, raised, self.end(py))
+        exit(py, raised, self.end(py, None))
+    }
+
+    /// The end of an `async with` block of this asker.
+    #[pyo3(name = "_exit_as", signature = (asker, *raised))]
+    fn exit_as(&self, py: Python<'_>, asker: Given, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        exit(py, raised, self.end(py, Some(asker)))
     }
 }
 
@@ -145,8 +164,9 @@ impl FileLock {
     }
 
     /// Ends the lock; returns how it had been lost, where it had.
-    fn end(&self, py: Python<'_>) -> PyResult<Option<Error>> {
-        match self.locks.pop(py) {
+    fn end(&self, py: Python<'_>, asker: Option<Given>) -> PyResult<Option<Error>> {
+        let asker = asker::of(py, asker)?;
+        match self.locks.pop(py, asker) {
             Some(Popped::Ours(lock)) => Ok(py.detach(|| lock.release().err())),
             Some(Popped::OfAnother) => Ok(None),
             None => Err(not_held()),

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! decision.rs   should_skip_database, and what it answers
+//! asker.rs      who asks for a lock: a task, or a thread
 //! cycle.rs      one run of a daemon's work
 //! lock.rs       a lock that this process holds
 //! file.rs       the lock of a file
@@ -14,6 +15,7 @@
 //!
 //! What is left to Python (`python/beadlock`) is decorators, `async with`, and the exceptions themselves.
 
+mod asker;
 mod cycle;
 mod decision;
 mod file;
@@ -26,6 +28,8 @@ mod waiting;
 /// The native module that the Python package imports.
 #[pyo3::pymodule]
 mod _beadlock {
+    #[pymodule_export]
+    use super::asker::now;
     #[pymodule_export]
     use super::cycle::Cycle;
     #[pymodule_export]

@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::asker::{self, Given};
 use crate::raised;
 use crate::stack::{Popped, Stack};
 use crate::waiting;
@@ -50,20 +51,36 @@ impl Lock {
 
     /// Claims, waiting for the holder.
     fn acquire(&self, py: Python<'_>) -> PyResult<()> {
-        self.acquire_unless(py, None).map(|_| ())
+        self.acquire_unless(py, None, None).map(|_| ())
     }
 
     /// Claims as acquire does, and asks `is_over` every 50 ms of a wait. False: it said so, and nothing is claimed.
     #[pyo3(name = "_acquire_unless")]
-    fn acquire_unless(&self, py: Python<'_>, is_over: Option<Py<PyAny>>) -> PyResult<bool> {
+    fn acquire_unless(
+        &self,
+        py: Python<'_>,
+        is_over: Option<Py<PyAny>>,
+        asker: Option<Given>,
+    ) -> PyResult<bool> {
+        let asker = asker::of(py, asker)?;
         let hold = self.hold.clone();
-        let claim = waiting::acquire(py, is_over.as_ref(), |is_over| hold.claim_unless(is_over))?;
-        Ok(claim.map(|claim| self.claims.push(py, claim)).is_some())
+        let claim = waiting::acquire(py, is_over.as_ref(), |is_over| {
+            asker.run(|| hold.claim_unless(is_over))
+        })?;
+        Ok(claim
+            .map(|claim| self.claims.push(py, asker, claim))
+            .is_some())
     }
 
     /// Ends the claim.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py)?
+        self.release_as(py, None)
+    }
+
+    /// Ends the one of this asker, where there is one.
+    #[pyo3(name = "_release_as")]
+    fn release_as(&self, py: Python<'_>, asker: Option<Given>) -> PyResult<()> {
+        self.end(py, asker)?
             .map_or(Ok(()), |lost| Err(raised::of(py, &lost)))
     }
 
@@ -100,14 +117,21 @@ impl Lock {
 
     #[pyo3(signature = (*raised))]
     fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        exit(py, raised, self.end(py))
+        exit(py, raised, self.end(py, None))
+    }
+
+    /// The end of an `async with` block of this asker.
+    #[pyo3(name = "_exit_as", signature = (asker, *raised))]
+    fn exit_as(&self, py: Python<'_>, asker: Given, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        exit(py, raised, self.end(py, Some(asker)))
     }
 }
 
 impl Lock {
     /// Ends the claim; returns how it had been lost, where it had.
-    fn end(&self, py: Python<'_>) -> PyResult<Option<Error>> {
-        let claim = match self.claims.pop(py) {
+    fn end(&self, py: Python<'_>, asker: Option<Given>) -> PyResult<Option<Error>> {
+        let asker = asker::of(py, asker)?;
+        let claim = match self.claims.pop(py, asker) {
             Some(Popped::Ours(claim)) => claim,
             Some(Popped::OfAnother) => return Ok(None),
             None => return Err(not_held()),
@@ -118,7 +142,7 @@ impl Lock {
         });
         ended.map_err(|not_released| {
             let error = raised::of(py, not_released.error());
-            self.claims.push(py, not_released.into_claim());
+            self.claims.push(py, asker, not_released.into_claim());
             error
         })
     }

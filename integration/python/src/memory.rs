@@ -6,6 +6,7 @@ use beadlock::memory::{self, BreakLimit, Guard, Stale};
 use beadlock::{Code, Error};
 use pyo3::prelude::*;
 
+use crate::asker;
 use crate::raised;
 use crate::stack::{Popped, Stack};
 use crate::waiting;
@@ -43,6 +44,7 @@ impl MemoryLock {
             Stale::Keep
         };
         let (lock, wait) = (self.lock.clone().stale(stale), waiting::wait(wait)?);
+        let asker = asker::of(py, None)?;
         let guard = waiting::acquire(py, is_over.as_ref(), |is_over| {
             match lock.acquire_unless(operation, wait, is_over) {
                 Err(error) if wait == beadlock::Wait::No && error.code() == Code::LockHeld => {
@@ -53,14 +55,14 @@ impl MemoryLock {
         })?;
         Ok(guard.map(|guard| {
             let broken = guard.broken().to_vec();
-            self.guards.push(py, guard);
+            self.guards.push(py, asker, guard);
             broken
         }))
     }
 
     /// Releases the last guard; returns how it had been lost, where it had. None too where there is none.
     fn release(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        let Some(Popped::Ours(guard)) = self.guards.pop(py) else {
+        let Some(Popped::Ours(guard)) = self.guards.pop(py, asker::of(py, None)?) else {
             return Ok(None);
         };
         let ended = py.detach(|| {

@@ -5,6 +5,7 @@ use std::mem;
 use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use beadlock::Asker;
 use pyo3::marker::Python;
 
 /// Guards, each of the process that has made it.
@@ -16,23 +17,29 @@ impl<G: Send> Stack<G> {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Adds a guard of this process.
-    pub fn push(&self, py: Python<'_>, guard: G) {
+    /// Adds a guard of this process, which this asker has.
+    pub fn push(&self, py: Python<'_>, asker: Asker, guard: G) {
         py.detach(|| {
             self.guards().push(Owned {
                 pid: process::id(),
+                asker,
                 guard: Some(guard),
             })
         });
     }
 
-    /// Takes off the last guard, to be ended. `None`: there is none.
-    pub fn pop(&self, py: Python<'_>) -> Option<Popped<G>> {
-        py.detach(|| self.guards().pop())
-            .map(|mut owned| match owned.is_ours() {
-                true => owned.guard.take().map_or(Popped::OfAnother, Popped::Ours),
-                false => Popped::OfAnother,
-            })
+    /// Takes off the last guard of this asker, to be ended; without one, the last of all. `None`: there is none.
+    pub fn pop(&self, py: Python<'_>, asker: Asker) -> Option<Popped<G>> {
+        let take_off = || {
+            let mut guards = self.guards();
+            let own = guards.iter().rposition(|owned| owned.asker.is_same(&asker));
+            let at = own.or(guards.len().checked_sub(1))?;
+            Some(guards.remove(at))
+        };
+        py.detach(take_off).map(|mut owned| match owned.is_ours() {
+            true => owned.guard.take().map_or(Popped::OfAnother, Popped::Ours),
+            false => Popped::OfAnother,
+        })
     }
 
     /// The result of `work` on the last guard, without the GIL; `None` where it is not this process's, or there is
@@ -63,6 +70,7 @@ pub enum Popped<G> {
 
 struct Owned<G> {
     pid: u32,
+    asker: Asker,
     /// The guard, until it is dropped or taken off.
     guard: Option<G>,
 }

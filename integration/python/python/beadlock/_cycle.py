@@ -32,12 +32,14 @@ class Cycle(_beadlock.Cycle):
     """
 
     async def __aenter__(self: C) -> C:
-        await _threads.acquire(self._enter_unless, self.leave)
+        asker = _beadlock._asker()
+
+        def enter(_is_over: object) -> bool:
+            self._enter_as(asker)
+            return True
+
+        await _threads.acquire(enter, self.leave)
         return self
 
     async def __aexit__(self, *_raised: object) -> None:
         self.leave()
-
-    def _enter_unless(self, _is_over: object) -> bool:
-        self.enter()
-        return True

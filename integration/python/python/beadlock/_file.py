@@ -31,7 +31,9 @@ class FileLock(_beadlock.FileLock, Guard):
       "n": 1
     }
 
-    It is one lock for the process: a second one on the same file, in another thread too, raises ``beadlock.LockFailed`` at once.
+    Threads and tasks that want the same file wait for each other, first come, first served. Who has it and asks again would wait
+    for itself: that raises ``beadlock.LockFailed`` at once. So does a ``with`` of a task where another task of the same thread has
+    it: no other one runs meanwhile. ``async with`` waits.
     """
 
     def __new__(

@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import Any, Callable, Optional, TypeVar, cast
 
-from . import _threads
+from . import _beadlock, _threads
 
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound="Guard")
@@ -15,7 +15,15 @@ S = TypeVar("S", bound="Guard")
 class Guard:
     """Beside the native half of a lock, which comes first among the bases."""
 
-    def _acquire_unless(self, is_over: Optional[Callable[[], bool]]) -> bool:
+    def _acquire_unless(
+        self, is_over: Optional[Callable[[], bool]], asker: Optional[tuple[int, int]]
+    ) -> bool:
+        raise NotImplementedError
+
+    def _release_as(self, asker: Optional[tuple[int, int]]) -> None:
+        raise NotImplementedError
+
+    def _exit_as(self, asker: tuple[int, int], *raised: object) -> None:
         raise NotImplementedError
 
     def release(self) -> None:
@@ -29,18 +37,24 @@ class Guard:
 
     async def acquire_async(self) -> None:
         """``acquire`` without blocking the event loop. Cancelled, nothing is held."""
-        await _threads.acquire(self._acquire_unless, self.release)
+        asker = _beadlock._asker()
+        await _threads.acquire(
+            lambda is_over: self._acquire_unless(is_over, asker),
+            lambda: self._release_as(asker),
+        )
 
     async def release_async(self) -> None:
         """``release`` without blocking the event loop. Cancelled, it is done all the same."""
-        await _threads.finish(self.release)
+        asker = _beadlock._asker()
+        await _threads.finish(lambda: self._release_as(asker))
 
     async def __aenter__(self: S) -> S:
         await self.acquire_async()
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        await _threads.finish(lambda: self.__exit__(*raised))
+        asker = _beadlock._asker()
+        await _threads.finish(lambda: self._exit_as(asker, *raised))
 
     def __call__(self, function: F) -> F:
         """The function, which has the lock whenever it runs; ``async def`` too. Not a generator: that runs after its call."""

@@ -37,7 +37,8 @@ class Lock(_beadlock.Lock, Guard):
     >>> report(), os.path.exists("report.lock")
     (True, False)
 
-    Another thread or task that wants the same waits as another process would. A process that is forked does not have it, and
+    Another thread or task that wants the same waits as another process would; the same one, which would wait for itself, gets
+    ``LockHeld`` at once, and inside a ``Cycle`` of its own ``DrainTimeout``. A process that is forked does not have it, and
     releases nothing. ``beadlock.LockHeld`` is raised when the wait ran out, ``beadlock.LockLost`` at the end when the lock was
     lost meanwhile; where the block has raised something itself that is a warning.
     """

@@ -6,10 +6,30 @@ Not in the executor of ``asyncio.to_thread``: where its few threads all wait for
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
-from typing import Callable, Optional, TypeVar
+import weakref
+from typing import Any, Callable, Optional, TypeVar
 
 T = TypeVar("T")
+
+_numbers = itertools.count(1)
+_tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
+
+
+def task_number() -> int:
+    """The number of the task that runs now, which no other one ever has; 0 for none."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        # No loop runs in this thread.
+        return 0
+    if task is None:
+        return 0
+    number = _tasks.get(task)
+    if number is None:
+        number = _tasks[task] = next(_numbers)
+    return number
 
 
 async def acquire(

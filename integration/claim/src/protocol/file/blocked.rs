@@ -8,12 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
+use beadlock_base::own::Own;
 use beadlock_core::record::file::Mode;
 use nix::{errno::Errno, sys::eventfd::EventFd};
 
 use super::open::{FileId, Flocked, KernelWait, OpenLockFile, failed};
+use super::target::FileTarget;
 use super::turn::{InTurn, lost_meanwhile};
-use super::{own::Own, target::FileTarget};
 use crate::error::Error;
 use crate::event::{bell, failed_to};
 

@@ -10,7 +10,7 @@ use beadlock_core::record::file::{LockId, Mode, WAIT};
 
 use super::blocked::{Blocked, Got, WaitTarget};
 use super::open::{FileId, Flocked, KernelWait, OpenLockFile, failed, named_inode};
-use super::queue::{Asker, Place};
+use super::queue::Place;
 use super::turn::{self, InTurn, Turn};
 use super::{outer, refused, target::FileTarget};
 use crate::observe::{NOTICE_AFTER, NotAcquired, TICK, Uninterrupted, WaitControl, WaitingFor};
@@ -42,10 +42,7 @@ pub struct FileLock {
 #[derive(Debug)]
 enum Held {
     /// Held by this process. The flock ends first: who has the turn in this process then finds it free.
-    Here(
-        Flocked,
-        #[expect(dead_code, reason = "its end counts")] Place,
-    ),
+    Here(Flocked, Place),
     /// Held by the `hold` that this process runs in.
     There(LockId),
 }
@@ -126,6 +123,15 @@ impl FileLock {
     /// The error of a loss.
     pub fn lost(&self, loss: &Loss) -> Error {
         loss.error("", None, self.age(), &self.target.to_target())
+    }
+
+    /// The lock, for another thread to have: this one may then wait for it. Without that, the thread that has taken a
+    /// lock is refused a second one, for it would wait for itself.
+    pub fn detach(self) -> Self {
+        if let Held::Here(_, place) = &self.held {
+            place.detach();
+        }
+        self
     }
 
     /// The claim that this one stands under.
@@ -235,23 +241,12 @@ fn id((device, inode): FileId, pid: i32) -> LockId {
     LockId { device, inode, pid }
 }
 
-/// Takes the lock for this thread, waiting for its holder; `environment` tells of an outer hold, `None`: that of this
-/// process. Fails as [`Locking::acquire`]; or the wait's control has stopped it.
+/// Takes the lock, waiting for its holder; `environment` tells of an outer hold, `None`: that of this process. Fails as
+/// [`Locking::acquire`]; or the wait's control has stopped it.
 pub fn take(
     target: &FileTarget,
     mode: Mode,
     wait: Wait,
-    environment: Option<&Environment>,
-    control: &mut dyn WaitControl,
-) -> Result<FileLock, NotAcquired> {
-    let asked = (mode, wait, Asker::this_thread());
-    take_for(target, asked, environment, control)
-}
-
-/// [`take`], for this asker.
-fn take_for(
-    target: &FileTarget,
-    (mode, wait, asker): (Mode, Wait, Asker),
     environment: Option<&Environment>,
     control: &mut dyn WaitControl,
 ) -> Result<FileLock, NotAcquired> {
@@ -273,7 +268,7 @@ fn take_for(
     loop {
         let file = OpenLockFile::open(target)?;
         let inode = file.inode();
-        let Some(place) = Place::join(inode, mode, asker) else {
+        let Some(place) = Place::join(inode, mode) else {
             return Err(refused::twice(target).into());
         };
         if place.bell()?.is_some() {
@@ -315,7 +310,7 @@ fn take_for(
                 place.holds();
                 place
             } else {
-                Place::first(here, mode, asker)
+                Place::first(here, mode)
             };
             return Ok(locked(Held::Here(flocked, place)));
         }
@@ -452,20 +447,17 @@ impl Locking {
 
     /// [`Locking::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
     /// nothing is locked. Fails as [`Locking::acquire`].
-    pub fn acquire_unless(&self, is_over: impl FnMut() -> bool) -> Result<Option<FileLock>, Error> {
-        self.acquire_as(Asker::this_thread(), is_over)
-    }
-
-    /// [`Locking::acquire_unless`], for this asker: for a program whose threads run several tasks.
-    #[doc(hidden)]
-    pub fn acquire_as(
+    pub fn acquire_unless(
         &self,
-        asker: Asker,
         mut is_over: impl FnMut() -> bool,
     ) -> Result<Option<FileLock>, Error> {
-        let asked = (self.mode, self.wait, asker);
-        let control = &mut CancelCheck::whether(&mut is_over);
-        match take_for(self.target()?, asked, None, control) {
+        match take(
+            self.target()?,
+            self.mode,
+            self.wait,
+            None,
+            &mut CancelCheck::whether(&mut is_over),
+        ) {
             Ok(lock) => Ok(Some(lock)),
             Err(NotAcquired::Signalled(_)) => Ok(None),
             Err(NotAcquired::Failed(error)) => Err(error),

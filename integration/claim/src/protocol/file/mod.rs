@@ -8,7 +8,6 @@ mod look;
 pub mod open;
 mod operations;
 pub mod outer;
-mod own;
 pub mod queue;
 pub mod refused;
 pub mod release;

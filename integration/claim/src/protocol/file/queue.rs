@@ -1,71 +1,28 @@
 //! The queue for a lock file within this process: who has it, and who waits for it, first come, first served. The first
 //! of them alone goes to the kernel for it; readers go together.
 //!
-//! Who has the lock and asks for it again would wait for itself, and is refused instead: the same thread, or the same
-//! task of a thread that runs several. A task that blocks its thread would wait for every other task of it, too.
+//! Who has the lock and asks for it again would wait for itself, and is refused instead ([`Asker`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use beadlock_base::{asker::Asker, own::Own};
 use beadlock_core::record::file::Mode;
 use nix::sys::eventfd::EventFd;
 
-use super::{open::FileId, own::Own};
+use super::open::FileId;
 use crate::error::Error;
 use crate::event::bell;
 
-/// Numbers, of which none is given twice, in no fork either: threads, and places in a queue.
+/// The number of the next place.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
-
-thread_local! {
-    static THREAD: u64 = NUMBERS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Who asks for a lock within this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asker {
-    thread: u64,
-    /// One of the tasks that the thread runs in turn; 0 for the thread itself.
-    task: u64,
-    /// Whether no other task of the thread runs while this one waits.
-    blocks_thread: bool,
-}
-
-impl Asker {
-    /// This thread, which does nothing else while it waits.
-    pub fn this_thread() -> Self {
-        Self {
-            thread: Self::thread(),
-            task: 0,
-            blocks_thread: true,
-        }
-    }
-
-    /// The number of this thread. Another one never gets it.
-    pub fn thread() -> u64 {
-        THREAD.with(|number| *number)
-    }
-
-    /// The task of this number, not 0, of the thread with that number. It may wait in another thread, or block its own.
-    pub fn task(thread: u64, task: u64, blocks_thread: bool) -> Self {
-        Self {
-            thread,
-            task,
-            blocks_thread,
-        }
-    }
-
-    /// Whether this one would wait for itself where `holder` has the lock.
-    fn would_wait_for_itself(&self, holder: &Self) -> bool {
-        self.thread == holder.thread && (self.blocks_thread || self.task == holder.task)
-    }
-}
 
 #[derive(Debug)]
 struct Entry {
     inode: FileId,
     number: u64,
-    asker: Asker,
+    /// `None`: whoever asks waits for it.
+    asker: Option<Asker>,
     mode: Mode,
     /// Whether it has the lock of the kernel.
     holds: bool,
@@ -85,23 +42,28 @@ pub struct Place {
 
 impl Place {
     /// Joins the queue for this lock file. `None`: the asker has the file, and would wait for itself.
-    pub fn join(inode: FileId, mode: Mode, asker: Asker) -> Option<Self> {
+    pub fn join(inode: FileId, mode: Mode) -> Option<Self> {
+        let asker = Asker::current();
         ENTRIES.with(|entries| {
             let of_this = entries.iter().filter(|entry| entry.inode == inode);
             let mut holders = of_this.filter(|entry| entry.holds);
-            if holders.any(|holder| asker.would_wait_for_itself(&holder.asker)) {
+            let is_it = |holder: &Entry| {
+                let by = holder.asker.as_ref();
+                by.is_some_and(|by| asker.would_wait_for_itself(by))
+            };
+            if holders.any(is_it) {
                 return None;
             }
-            let (entry, place) = entry(inode, mode, asker);
+            let (entry, place) = entry(inode, mode);
             entries.push(entry);
             Some(place)
         })
     }
 
     /// Takes the first place, for who has the kernel's lock of this file already.
-    pub fn first(inode: FileId, mode: Mode, asker: Asker) -> Self {
+    pub fn first(inode: FileId, mode: Mode) -> Self {
         ENTRIES.with(|entries| {
-            let (mut entry, place) = entry(inode, mode, asker);
+            let (mut entry, place) = entry(inode, mode);
             entry.holds = true;
             entries.insert(0, entry);
             place
@@ -111,7 +73,7 @@ impl Place {
     /// Takes the first place of an empty queue, as [`Place::first`]. `None`: this process has the file, or waits for it.
     pub fn alone(inode: FileId, mode: Mode) -> Option<Self> {
         let is_empty = ENTRIES.with(|entries| entries.iter().all(|entry| entry.inode != inode));
-        is_empty.then(|| Self::first(inode, mode, Asker::this_thread()))
+        is_empty.then(|| Self::first(inode, mode))
     }
 
     /// What is readable once the turn of this one has come; `None`: it has come.
@@ -138,10 +100,20 @@ impl Place {
 
     /// Notes that this one has the kernel's lock.
     pub fn holds(&self) {
+        self.change(|entry| entry.holds = true);
+    }
+
+    /// Notes that whoever asks waits for this one: it goes to another thread.
+    pub fn detach(&self) {
+        self.change(|entry| entry.asker = None);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Entry)) {
         ENTRIES.with(|entries| {
             let mut own = entries.iter_mut().rev();
-            if let Some(entry) = own.find(|entry| entry.number == self.number) {
-                entry.holds = true;
+            let own = own.find(|entry| entry.number == self.number);
+            if let Some(entry) = own {
+                change(entry);
             }
         });
     }
@@ -174,12 +146,12 @@ impl Drop for Place {
     }
 }
 
-fn entry(inode: FileId, mode: Mode, asker: Asker) -> (Entry, Place) {
+fn entry(inode: FileId, mode: Mode) -> (Entry, Place) {
     let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
     let entry = Entry {
         inode,
         number,
-        asker,
+        asker: Some(Asker::current()),
         mode,
         holds: false,
         bell: None,

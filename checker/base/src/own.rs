@@ -3,13 +3,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use beadlock_base::sys::process_id;
+use crate::sys::process_id;
 
 /// A value of this process: empty at first, and empty again in each fork.
 #[derive(Debug)]
 pub struct Own<T>(Mutex<(u32, T)>);
 
 impl<T: Default> Own<T> {
+    /// The value, empty as each process begins with it.
     pub const fn new(empty: T) -> Self {
         Self(Mutex::new((0, empty)))
     }
