@@ -308,3 +308,50 @@ fn without_leases_two_writers_by_rename() {
         &[COMMAND_RUNS, CYCLE_RUNS, WAY_BACK_TAKEN, RECOVERY_EXCHANGES],
     );
 }
+
+/// Nobody comes to `lock:PATH` but actors that take the gate, and checks.
+const AT_PATH: System = System {
+    protocol: Protocol::LOCK_AT_PATH,
+    ..System::NOBODY
+};
+
+#[test]
+fn a_lock_at_a_path_needs_no_grace_in_its_release() {
+    let seen = [
+        COMMAND_RUNS,
+        COMMAND_OUTLIVES_CLAIMER,
+        STALE_LOCK_REMOVED,
+        LOCK_RELEASED,
+        RECOVERY_DELETES,
+    ];
+    for protocol in [
+        Protocol::LOCK_AT_PATH,
+        Protocol::LOCK_AT_PATH_WITHOUT_LEASES,
+    ] {
+        let system = System {
+            claimers: 3,
+            checks: 2,
+            crashes: 2,
+            protocol,
+            ..AT_PATH
+        };
+        holds(system, 54_000, &seen);
+    }
+}
+
+/// A person who edits it or restores it: the move is compared, so a file that was renamed over it is not lost.
+#[test]
+fn a_lock_at_a_path_beside_a_writer_by_rename() {
+    let system = System {
+        claimers: 2,
+        checks: 1,
+        by_rename: 1,
+        crashes: 2,
+        ..AT_PATH
+    };
+    holds(
+        system,
+        25_000,
+        &[COMMAND_RUNS, LOCK_RELEASED, FOREIGN_FILE_MOVED],
+    );
+}

@@ -7,9 +7,9 @@
 //!
 //! Time is not in it, but for one rule: a grace does not end before every open that was looked up before the file was
 //! moved has arrived, or its process is dead (docs/design.md#grace). A release counts its grace from the claim,
-//! because a writer that overwrites it has looked before. Without leases whatever was opened has to be truncated by
-//! then as well. How long anything else takes, the 45 s of the kernel too, is anybody's guess, so it happens at every
-//! moment.
+//! because a writer that overwrites it has looked before; that of a lock at a path has none. Without leases whatever
+//! was opened has to be truncated by then as well. How long anything else takes, the 45 s of the kernel too, is
+//! anybody's guess, so it happens at every moment.
 //!
 //! What a writer without the gate destroys by itself is its own doing: it looks, and then writes over whatever is
 //! there by then, or removes by path what is not its own. A claim that is lost like that is not counted.

@@ -170,6 +170,36 @@ fn without_a_grace_a_writer_in_place_loses_its_claim() {
     );
 }
 
+/// Nobody but beadlock writes `lock:PATH`; of a database's lock this would be so.
+#[test]
+fn without_the_grace_of_a_release_a_writer_in_place_loses_its_claim() {
+    let system = System {
+        claimers: 1,
+        in_place: 1,
+        ..System::NOBODY
+    };
+    breaks(system, Protocol::LOCK_AT_PATH, NO_LOSS, 22);
+}
+
+/// A release that gives the lock up first, and waits afterwards. The writer has looked the path up. Its claim comes into
+/// the file that is aside, and that cannot go back where another claim has been linked meanwhile.
+#[test]
+fn when_a_release_waits_without_the_gate_a_writer_claims_beside_another_claim() {
+    for (built, steps) in [(BUILT, 26), (Protocol::WITHOUT_LEASES, 24)] {
+        let system = System {
+            claimers: 2,
+            in_place: 1,
+            protocol: built,
+            ..System::NOBODY
+        };
+        let mutant = Protocol {
+            release_keeps_gate: false,
+            ..built
+        };
+        breaks(system, mutant, NO_TWO_CLAIMS, steps);
+    }
+}
+
 #[test]
 fn with_unlink_in_place_of_the_move_a_writer_of_either_kind_loses_its_claim() {
     breaks(

@@ -26,7 +26,11 @@ pub const CHECK_SKIPS: &str = "no check says proceed beside an older claim";
 /// If everybody is killed now, one check clears away what can be proved dead, with no side file left.
 pub const CHECK_CLEARS: &str = "whoever is killed, the next check clears";
 
-/// All that must hold.
+/// Nobody completes a claim beside one that stands, a naive one either, unless it destroys that one. Beside two writers
+/// without the gate it does not hold: one makes a new lock while the other's open is on its way to a file that is aside.
+pub const NO_TWO_CLAIMS: &str = "no two claims stand at once";
+
+/// All that must hold, whoever takes part.
 pub const MUST_HOLD: [&str; 7] = [
     NO_CYCLE_BESIDE,
     NO_OVERLAP,
@@ -90,6 +94,9 @@ pub fn all() -> Vec<Property<System>> {
         }),
         always(CHECK_SKIPS, |_, state| {
             state.world.wrong != Some(Wrong::Check)
+        }),
+        always(NO_TWO_CLAIMS, |_, state| {
+            state.world.standing().members().count() < 2
         }),
         always(CHECK_CLEARS, |system, state| {
             ending::one_check_clears(state, &system.protocol)

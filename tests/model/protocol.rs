@@ -34,6 +34,11 @@ pub struct Protocol {
     pub release_moves_aside: bool,
     /// What is aside is watched until every open that was looked up before has arrived.
     pub grace: bool,
+    /// So is one's own lock in a release; else it is deleted as soon as it is aside.
+    pub release_grace: bool,
+    /// A release keeps the gate while it waits out its grace; else it lets the gate go when the lock is aside, and takes
+    /// it again at the end. Meanwhile a recovery passes over that side file, as long as its watch is unbroken.
+    pub release_keeps_gate: bool,
     /// What cannot go back, because there is another lock by then, stays aside; else it is deleted.
     pub stays_aside: bool,
     /// A side file is deleted only when it is proved dead; else any actor that finds one deletes it.
@@ -56,6 +61,8 @@ impl Protocol {
         move_aside: true,
         release_moves_aside: true,
         grace: true,
+        release_grace: true,
+        release_keeps_gate: true,
         stays_aside: true,
         side_file_is_judged: true,
         look_again: true,
@@ -66,6 +73,18 @@ impl Protocol {
     pub const WITHOUT_LEASES: Self = Self {
         watch: Watch::Comparison,
         ..Self::BUILT
+    };
+
+    /// What is built for `lock:PATH`, which no writer knows that does not take the gate (`Names::has_foreign_writers`).
+    pub const LOCK_AT_PATH: Self = Self {
+        release_grace: false,
+        ..Self::BUILT
+    };
+
+    /// The same, where a file system has no leases.
+    pub const LOCK_AT_PATH_WITHOUT_LEASES: Self = Self {
+        watch: Watch::Comparison,
+        ..Self::LOCK_AT_PATH
     };
 
     /// The words of the protocol and no more: read, find it dead, unlink; link; work.
@@ -80,6 +99,8 @@ impl Protocol {
         move_aside: false,
         release_moves_aside: false,
         grace: false,
+        release_grace: false,
+        release_keeps_gate: true,
         stays_aside: false,
         side_file_is_judged: true,
         look_again: false,

@@ -47,9 +47,15 @@ pub fn always_holds(system: System, seen: &[&'static str]) -> usize {
     checker.unique_state_count()
 }
 
-/// By the rules that are built `system` holds; by these it does not, and the shortest way there has so many steps.
+/// By the rules that are built `system` holds, and has this `property`; by these it does not, and the shortest way there
+/// has so many steps.
 pub fn breaks(system: System, protocol: Protocol, property: &'static str, steps: usize) {
     always_holds(system, &[]);
+    if !MUST_HOLD.contains(&property)
+        && let Some(path) = shortest(system, property)
+    {
+        panic!("{system}: not so: {property}\n{}", Trace::new(path));
+    }
     let mutant = System { protocol, ..system };
     let path =
         shortest(mutant, property).unwrap_or_else(|| panic!("{mutant}: it holds: {property}"));

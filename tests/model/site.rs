@@ -182,6 +182,9 @@ impl Site {
                 Some(_) => self.give_up(who, world),
                 None => self.to(Next::OpenLock),
             },
+            Next::OpenSide if !protocol.release_keeps_gate && world.is_being_released(who) => {
+                self.to(Next::OpenLock)
+            }
             Next::OpenSide => match world.open(Name::Aside, who) {
                 true if protocol.side_file_is_judged => self.to(Next::LeaseSide),
                 true => self.to(Next::DeleteSide),
@@ -200,7 +203,10 @@ impl Site {
                     self.to(Next::LookAtLock)
                 }
             }
-            Next::WatchSide => match self.is_unbroken_to_the_end(who, world, protocol)? {
+            Next::WatchSide if protocol.grace && !world.grace_is_over(who, protocol) => {
+                return None;
+            }
+            Next::WatchSide => match self.is_unbroken(who, world, protocol) {
                 true => self.to(Next::DeleteSide),
                 false => self.to(Next::LookAtLock),
             },
@@ -238,11 +244,22 @@ impl Site {
             Next::Compare => match world.read(who).name {
                 Some(Name::Aside) => {
                     world.begin_grace(who, protocol);
+                    if self.waits_without_gate(protocol) {
+                        world.let_gate_go(who);
+                    }
                     self.to(Next::WatchAside)
                 }
                 _ => self.to(Next::MoveBack),
             },
-            Next::WatchAside => match self.is_unbroken_to_the_end(who, world, protocol)? {
+            Next::WatchAside if self.has_grace(protocol) && !world.grace_is_over(who, protocol) => {
+                return None;
+            }
+            Next::WatchAside
+                if self.waits_without_gate(protocol) && !world.take_gate(who, protocol) =>
+            {
+                return None;
+            }
+            Next::WatchAside => match self.is_unbroken(who, world, protocol) {
                 true => self.to(Next::Delete),
                 false => self.to(Next::MoveBack),
             },
@@ -267,12 +284,18 @@ impl Site {
         }
     }
 
-    /// `None`: the grace is not over yet.
-    fn is_unbroken_to_the_end(self, who: Who, world: &World, protocol: &Protocol) -> Option<bool> {
+    /// The file under the side name is watched for a while before it is deleted.
+    fn has_grace(self, protocol: &Protocol) -> bool {
+        protocol.grace && (self.wanted != Wanted::Mine || protocol.release_grace)
+    }
+
+    fn waits_without_gate(self, protocol: &Protocol) -> bool {
+        self.wanted == Wanted::Mine && !protocol.release_keeps_gate
+    }
+
+    fn is_unbroken(self, who: Who, world: &World, protocol: &Protocol) -> bool {
         let judged = self.judged.expect("it was judged");
-        world.grace_is_over(who, protocol).then(|| {
-            world.is_unbroken(who, judged, protocol) && world.read(who).name == Some(Name::Aside)
-        })
+        world.is_unbroken(who, judged, protocol) && world.read(who).name == Some(Name::Aside)
     }
 
     fn removed(self, who: Who, world: &mut World, protocol: &Protocol) -> Came {

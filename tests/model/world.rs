@@ -165,7 +165,16 @@ impl World {
         } else {
             file.looked_up.or(file.blocked).or(file.opened)
         };
-        !protocol.grace || unseen.is_empty()
+        unseen.is_empty()
+    }
+
+    /// A releaser has the side file under an unbroken watch, and nobody has claimed in it.
+    pub fn is_being_released(&self, who: Who) -> bool {
+        self.at(Name::Aside).is_some_and(|file| {
+            let is_claimed = |owner| file.content == Content::Of(owner);
+            !file.leases.or(file.unchanged).without(who).is_empty()
+                && !self.standing().members().any(is_claimed)
+        })
     }
 
     /// Nobody has touched the open file since it said `judged` (`take/lease.rs`, `unbroken_for`).
