@@ -1,13 +1,15 @@
 //! Releasing one's own lock.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use beadlock_checker::Place;
 use beadlock_core::gate::Gate;
 use beadlock_core::record::beads::Record;
-use beadlock_core::take::{Means, Release, Settled};
+use beadlock_core::take::{Attempt, Means, Release, Settled, Step};
 use beadlock_testkit::tool;
 
 use crate::scene::{
@@ -54,6 +56,43 @@ fn a_naive_claim_survives_a_release_at_any_step() {
                 );
             }
         }
+    }
+}
+
+/// Only beadlock writes a lock at a path, so nobody is waited for (docs/model.md#v13). A file of a database's name is a
+/// database's lock whatever claims it, and a claim of it that is released at once waits.
+#[test]
+fn a_young_lock_at_a_path_is_released_at_once() {
+    /// How long the lock of a claim that has just begun lies aside.
+    fn lies_aside(name: &str, means: Means) -> Duration {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::named(dir.path(), OsStr::new(name)).unwrap();
+        let gate = Gate::try_take(dir.path())
+            .unwrap()
+            .expect("the gate is free");
+        let site = || site(&gate, means).with_names(place.names());
+        let record = Record::new("ours", "").unwrap();
+        let Attempt::Claimed(held, None) = site().claim(record).unwrap() else {
+            panic!("it is free");
+        };
+        let (mut aside, mut over) = (None, None);
+        let hook = |step| match step {
+            Step::MovedAside => aside = Some(Instant::now()),
+            Step::GraceOver => over = Some(Instant::now()),
+            _ => {}
+        };
+        let released = site().with_hook(hook).release(&held).unwrap();
+        assert_eq!(released, Release::Released);
+        over.unwrap() - aside.unwrap()
+    }
+    // Many of each: a busy machine makes a wait longer, and what is left of the grace shorter.
+    let at_once = Duration::from_millis(3);
+    for means in [Means::BEST, Means::PORTABLE] {
+        let all = |name| (0..20).map(move |_| lies_aside(name, means));
+        let shortest = all("x.lock").min().unwrap();
+        assert!(shortest < at_once, "{means:?}: {shortest:?}");
+        let longest = all(".exclusive-lock").max().unwrap();
+        assert!(longest >= at_once, "{means:?}: {longest:?}");
     }
 }
 

@@ -60,6 +60,14 @@ impl Names {
         self.record_kind != RecordKind::Beads || *self == Self::BEADS
     }
 
+    /// True if programs that know nothing of the gate may write this lock file: the document of its protocol says how.
+    ///
+    /// A lock file at a path (`lock:PATH`) has no such document, and only beadlock writes it. A file with the name of a
+    /// database's lock is one, whatever the target that it is claimed by.
+    pub fn has_foreign_writers(&self) -> bool {
+        self.is_lock_by_name()
+    }
+
     /// Protocol of the lock.
     pub fn record_kind(&self) -> RecordKind {
         self.record_kind
@@ -173,6 +181,21 @@ mod tests {
                 None,
                 "{other}"
             );
+        }
+    }
+
+    #[test]
+    fn only_beadlock_writes_a_lock_file_at_a_path() {
+        let at_path = |name: &str| Names::of(RecordKind::Beads, OsStr::new(name)).unwrap();
+        assert!(!at_path("x.lock").has_foreign_writers());
+        let tower = Names::of(RecordKind::Tower, OsStr::new("x.lock")).unwrap();
+        for names in [
+            Names::BEADS,
+            Names::MEMORY,
+            tower,
+            at_path(".exclusive-lock"),
+        ] {
+            assert!(names.has_foreign_writers(), "{names:?}");
         }
     }
 

@@ -14,7 +14,8 @@ use crate::{
 use beadlock_base::error::{Error, Result};
 
 /// Age of a claim from which its release needs no grace; a younger claim waits for the difference. A writer that
-/// overwrites a claim has looked before the claim began.
+/// overwrites a claim has looked before the claim began. A lock without such writers needs no grace at all
+/// ([`Names::has_foreign_writers`](crate::place::Names::has_foreign_writers)).
 const GRACE: Duration = Duration::from_millis(10);
 /// Time for which a release or a break waits for a lease. Then it compares instead.
 const LEASE_PATIENCE: Duration = Duration::from_secs(1);
@@ -46,7 +47,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         let is_mine = |file: &LockFile, bytes: &[u8]| held.is(file, bytes);
         let released = self.patiently(|site| {
-            let wanted = Wanted::Mine(&is_mine, GRACE.saturating_sub(held.guarded.elapsed()));
+            let grace = match site.names.has_foreign_writers() {
+                true => GRACE.saturating_sub(held.guarded.elapsed()),
+                false => Duration::ZERO,
+            };
+            let wanted = Wanted::Mine(&is_mine, grace);
             site.release_once(held, &wanted)
         })?;
         released.ok_or_else(|| self.lock_error("release", Errno::EBUSY))
