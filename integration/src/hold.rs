@@ -4,10 +4,10 @@ use beadlock_claim::error::Problem;
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, fmt, time::Duration};
 
-use beadlock_base::sys::process_id;
+use beadlock_base::{escape::escaped_path, sys::process_id};
 use beadlock_core::Options;
 use beadlock_core::facts::random_id;
-use beadlock_core::take::{Held, Release};
+use beadlock_core::take::{Durability, Held, Release};
 
 #[cfg(any(doc, test))]
 use beadlock_claim::error::Code;
@@ -41,6 +41,7 @@ pub struct Hold {
     pub(super) labels: Labels,
     pub(super) wait: Wait,
     pub(super) drain: Option<Duration>,
+    pub(super) durability: Durability,
     pub(super) options: Options,
 }
 
@@ -74,6 +75,7 @@ impl Hold {
             labels: Labels::default(),
             wait: Wait::DEFAULT,
             drain: None,
+            durability: Durability::Synced,
             options: Options::default(),
         }
     }
@@ -107,6 +109,17 @@ impl Hold {
     /// [`Wait::No`].
     pub fn drain(mut self, limit: Duration) -> Self {
         self.drain = Some(limit);
+        self
+    }
+
+    /// Leaves out the sync of the lock file to the disk: for short turns on a `lock:PATH` that need not survive a power
+    /// cut in one piece. After a power cut the file may be empty. Then nobody claims it until a person removes it. On a
+    /// tmpfs nothing survives anyway, and the sync costs nothing.
+    ///
+    /// The lock of a database is always synced: an empty one would stop every daemon. [`Hold::claim`] refuses it with
+    /// [`Code::Usage`].
+    pub fn without_sync(mut self) -> Self {
+        self.durability = Durability::Unsynced;
         self
     }
 
@@ -148,6 +161,9 @@ impl Hold {
         let target = resolve(self.target.as_deref(), environment, Acceptance::Any)?;
         target.for_a_guard().map_err(Error::usage)?;
         target.refuse_tracked()?;
+        if self.durability == Durability::Unsynced && target.place.names().has_foreign_writers() {
+            return Err(always_synced(&target).into());
+        }
         self.claim_on(target, environment, control)
     }
 
@@ -162,6 +178,7 @@ impl Hold {
             holder,
             labels,
             wait,
+            durability,
             options,
             ..
         } = self;
@@ -187,6 +204,7 @@ impl Hold {
             draft,
             wait,
             drain,
+            durability,
             options,
         };
         let held = request.acquire(process, control, |_| ())?;
@@ -199,6 +217,14 @@ impl Hold {
             patience: drain,
         })
     }
+}
+
+fn always_synced(target: &Target) -> Error {
+    let file = escaped_path(&target.path());
+    Error::usage(format!(
+        "{file} is always synced to the disk: after a power cut an empty one would stop every daemon; only a lock:PATH \
+         of another name can do without"
+    ))
 }
 
 /// A lock that this process holds. [`Claim::release`] ends it; dropping it is the net. A process that is forked

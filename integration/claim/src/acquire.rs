@@ -33,7 +33,12 @@ impl ClaimRequest {
                     if !std::mem::replace(&mut gate_is_missed, true) {
                         control.no_gate(&why);
                     }
-                    take::claim_without_gate(&self.target.place, self.record(pid)?, &self.options)?
+                    take::claim_without_gate(
+                        &self.target.place,
+                        self.record(pid)?,
+                        &self.options,
+                        self.durability,
+                    )?
                 }
             };
             let (refused, dead) = match attempt {
@@ -87,7 +92,9 @@ impl ClaimRequest {
 
     /// Makes one attempt under the gate, with a new record.
     fn attempt(&self, pid: u32, gate: &Gate, options: &Options) -> Result<Attempt, NotAcquired> {
-        let site = Site::new(gate, options).with_names(self.target.place.names());
+        let site = Site::new(gate, options)
+            .with_names(self.target.place.names())
+            .with_durability(self.durability);
         Ok(site.claim(self.record(pid)?)?)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use beadlock_core::Options;
 use beadlock_core::record::{Record, file::Mode};
+use beadlock_core::take::Durability;
 
 use super::{draft::RecordDraft, kernel_lock::WithoutRecord, target::Target};
 use crate::error::{Code, Error};
@@ -27,6 +28,8 @@ pub struct ClaimRequest {
     pub wait: Wait,
     /// For how long the gate is waited for.
     pub drain: Duration,
+    /// What a power cut may do to the lock file.
+    pub durability: Durability,
     /// Options of each attempt to claim, such as whether it may take a stale lock.
     pub options: Options,
 }

@@ -8,6 +8,7 @@ use std::{ffi::OsStr, future::Future, path::PathBuf, pin::Pin, thread, time::Dur
 use beadlock_base::{escape::escaped, sys::process_id};
 use beadlock_core::Options;
 use beadlock_core::record::beads::holder_name_is_fit;
+use beadlock_core::take::Durability;
 
 use super::locks::{self, LockAttendant, LockEnding, ReleaseOrder, Terms, WaitBell};
 use super::{dir::Directory, ending, guard::CommandGuard};
@@ -150,6 +151,7 @@ impl CommandLock {
                 Wait::UpTo(self.timeout)
             },
             drain: Some(self.timeout.max(SHORTEST_DRAIN)),
+            durability: Durability::Synced,
             // A crashed holder counts as dead, be it a zombie or a PID that is another's by now.
             options: Options {
                 reap_proven_dead: true,

@@ -189,3 +189,76 @@ fn a_name_that_could_forge_a_log_line_is_refused() {
     }
     assert!(!dir.join(".exclusive-lock").exists());
 }
+
+fn lock_at(dir: &Path, name: &str) -> OsString {
+    [OsStr::new("lock:"), dir.join(name).as_os_str()].join(OsStr::new(""))
+}
+
+#[test]
+fn the_lock_of_a_database_is_always_synced() {
+    let (_top, dir) = database();
+    let file = dir.join(".exclusive-lock");
+    for hold in [
+        Hold::on(&dir),
+        Hold::target(lock_at(&dir, ".exclusive-lock")),
+    ] {
+        let error = hold.without_sync().claim().unwrap_err();
+        assert_eq!(error.code(), Code::Usage);
+        let words = format!(
+            "{} is always synced to the disk: after a power cut an empty one would stop every daemon; only a lock:PATH \
+             of another name can do without",
+            file.display()
+        );
+        assert_eq!(error.to_string(), words);
+        assert!(!file.exists());
+    }
+}
+
+/// Traced, this test is the program that claims; else it starts itself again under strace.
+#[test]
+fn a_lock_at_a_path_can_do_without_the_sync() {
+    const TRACED: &str = "BEADLOCK_TEST_TRACED_IN";
+    if let Some(dir) = std::env::var_os(TRACED) {
+        let dir = Path::new(&dir);
+        let synced = Hold::target(lock_at(dir, "synced.lock"));
+        let unsynced = Hold::target(lock_at(dir, "unsynced.lock")).without_sync();
+        for hold in [synced, unsynced] {
+            let claim = hold.claim().unwrap();
+            claim.still_held().unwrap();
+            claim.release().unwrap();
+        }
+        return;
+    }
+    let Some(strace) = beadlock_testkit::tool("strace") else {
+        return;
+    };
+    let top = tempfile::tempdir().unwrap();
+    let trace = top.path().join("calls");
+    let name = "hold::tests::a_lock_at_a_path_can_do_without_the_sync";
+    let ended = std::process::Command::new(strace)
+        .args(["-f", "-e", "trace=fsync,fdatasync,linkat", "-o"])
+        .arg(&trace)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env(TRACED, top.path())
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let calls = std::fs::read_to_string(trace).unwrap();
+    let names = [
+        "fsync(",
+        "fdatasync(",
+        "\"synced.lock\"",
+        "\"unsynced.lock\"",
+    ];
+    let seen: Vec<_> = calls
+        .lines()
+        .filter(|line| line.ends_with(" = 0"))
+        .filter_map(|line| names.iter().find(|name| line.contains(**name)))
+        .collect();
+    assert_eq!(
+        seen,
+        [&"fdatasync(", &"\"synced.lock\"", &"\"unsynced.lock\""],
+        "{calls}"
+    );
+}

@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 use std::{cell::RefCell, ffi::OsStr, sync::Arc, time::Duration};
 
 use beadlock_core::record::memory::UNKNOWN;
+use beadlock_core::take::Durability;
 use beadlock_core::{Options, Verdict};
 use beadlock_core::{facts::random_id, look::look};
 
@@ -223,6 +224,7 @@ impl MemoryLock {
             draft,
             wait,
             drain: wait.drain(None).min(PATIENCE),
+            durability: Durability::Synced,
             options: self.options(),
         };
         let target = &request.target;

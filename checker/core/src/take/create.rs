@@ -1,4 +1,4 @@
-//! Creating a lock: the record is written to a file without a name, synced, and then linked to the lock's path
+//! Creating a lock: the record is written to a file without a name, synced unless told otherwise, and then linked to the lock's path
 //! (docs/design.md#create). A link replaces nothing.
 #![expect(
     clippy::disallowed_methods,
@@ -18,7 +18,7 @@ use nix::{
 };
 use nix::{unistd::UnlinkatFlags, unistd::fdatasync, unistd::linkat, unistd::unlinkat};
 
-use super::{Site, Step, held::Held};
+use super::{Durability, Site, Step, held::Held};
 use crate::{facts::random_id, record::Record};
 use crate::{
     place::Place,
@@ -62,13 +62,13 @@ const FLAGS: OFlag = OFlag::O_WRONLY.union(OFlag::O_CLOEXEC);
 const PIN: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// Writes `record` to a file without a name, and syncs it. Without the sync, a power cut may leave an empty lock,
-    /// which every daemon skips for ever (docs/design.md#create).
+    /// Writes `record` to a file without a name, and syncs it unless it [need not be](Durability::Unsynced). Without the
+    /// sync, a power cut may leave an empty lock, which every daemon skips for ever (docs/design.md#create).
     pub(super) fn draft(&self, record: &Record) -> Result<LockDraftFile> {
         self.draft_of(record.to_json())
     }
 
-    /// Writes `json` to a file without a name, and syncs it. Errors: EINVAL when no reader would accept the content, or
+    /// Writes `json` to a file without a name, and syncs it as [`Site::draft`] does. Errors: EINVAL when no reader would accept the content, or
     /// it is larger than `read::LIMIT`; else what the system refused.
     pub(super) fn draft_of(&self, json: String) -> Result<LockDraftFile> {
         let record = self
@@ -109,7 +109,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
             .write_all(draft.json.as_bytes())
             .map_err(|source| error("write", source))?;
         fchmod(&draft.file, self.mode()).map_err(|errno| error("set the mode of", errno.into()))?;
-        fdatasync(&draft.file).map_err(|errno| error("sync", errno.into()))?;
+        if self.durability == Durability::Synced || self.names.has_foreign_writers() {
+            fdatasync(&draft.file).map_err(|errno| error("sync", errno.into()))?;
+        }
         Ok(draft)
     }
 

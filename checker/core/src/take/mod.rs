@@ -91,6 +91,17 @@ impl Means {
     };
 }
 
+/// What a power cut may do to a new lock (docs/design.md#create).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The record is synced before the link: a power cut leaves the whole lock, or none.
+    #[default]
+    Synced,
+    /// The record is not synced: a power cut may leave an empty lock, which stays until a person removes it. A lock
+    /// that foreign programs write is synced all the same.
+    Unsynced,
+}
+
 /// Directory whose lock is changed, with the gate held. Only where no gate can exist, a site is without one.
 ///
 /// `H` is called between the steps, so that a test can let another process act there.
@@ -102,6 +113,7 @@ pub struct Site<'a, H = fn(Step)> {
     gated: bool,
     options: Options,
     means: Means,
+    durability: Durability,
     hook: H,
 }
 
@@ -164,6 +176,7 @@ impl<'a> Site<'a> {
             gated: true,
             options,
             means: Means::BEST,
+            durability: Durability::Synced,
             hook: |_| {},
         }
     }
@@ -188,6 +201,7 @@ impl<'a> Site<'a> {
             gated: false,
             options,
             means: Means::BEST,
+            durability: Durability::Synced,
             hook: |_| {},
         }
     }
@@ -201,9 +215,11 @@ pub fn claim_without_gate(
     place: &Place,
     record: impl Into<Record>,
     options: &Options,
+    durability: Durability,
 ) -> Result<Attempt> {
     let dir = open_searchable(place.dir())?;
-    Site::without_gate(&dir, place, options).claim(record)
+    let site = Site::without_gate(&dir, place, options);
+    site.with_durability(durability).claim(record)
 }
 
 fn open_searchable(dir: &Path) -> Result<OwnedFd> {
@@ -225,6 +241,11 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         Self { means, ..self }
     }
 
+    /// Sets what a power cut may do to a lock that is claimed here.
+    pub fn with_durability(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+
     /// Calls `hook` between the steps, at each [`Step`].
     pub fn with_hook<G: FnMut(Step)>(self, hook: G) -> Site<'a, G> {
         let Self {
@@ -234,6 +255,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             gated,
             options,
             means,
+            durability,
             hook: _,
         } = self;
         Site {
@@ -243,6 +265,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             gated,
             options,
             means,
+            durability,
             hook,
         }
     }

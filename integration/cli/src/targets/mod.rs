@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_core::database::{Directories, Suggest};
+use beadlock_core::take::Durability;
 use beadlock_core::{facts::random_id, target::Scheme};
 
 use crate::settings::{ClaimSettings, arguments::ClaimArgs};
@@ -131,6 +132,7 @@ impl Claimer<'_> {
             draft,
             wait,
             drain,
+            durability: Durability::Synced,
             options: *options,
             target,
         }
