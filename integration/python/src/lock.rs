@@ -29,6 +29,7 @@ impl Lock {
         drain: Option<f64>,
         version: Option<String>,
         about: Option<String>,
+        durable: bool,
     ) -> PyResult<Self> {
         let mut hold = target
             .map_or_else(Hold::found, Hold::target)
@@ -42,6 +43,9 @@ impl Lock {
         }
         if let Some(about) = about {
             hold = hold.about(about);
+        }
+        if !durable {
+            hold = hold.without_sync();
         }
         Ok(Self {
             hold,

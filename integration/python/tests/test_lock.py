@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -116,6 +117,38 @@ def test_the_version_and_the_address_are_in_the_lock_file(scene: Scene) -> None:
         with pytest.raises(beadlock.UsageError):
             beadlock.Lock(".beads", **words).acquire()
     assert not scene.lock_file.exists()
+
+
+def test_a_lock_at_a_path_can_do_without_the_sync(scene: Scene) -> None:
+    with beadlock.Lock("lock:short.lock", durable=False) as lock:
+        assert lock.path == scene.top / "short.lock" and lock.path.exists()
+        lock.still_held()
+    assert not (scene.top / "short.lock").exists()
+    for target in (".beads", "lock:.beads/.exclusive-lock"):
+        with pytest.raises(beadlock.UsageError, match="always synced to the disk"):
+            beadlock.Lock(target, durable=False).acquire()
+    assert not scene.lock_file.exists()
+
+
+SYNCS = """
+import beadlock
+for durable in (True, False):
+    with beadlock.Lock("lock:short.lock", durable=durable):
+        pass
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_only_a_durable_lock_is_synced(scene: Scene) -> None:
+    trace = ["strace", "-f", "-e", "trace=fsync,fdatasync,linkat", "-o", "calls"]
+    subprocess.run([*trace, sys.executable, "-c", SYNCS], check=True)
+    calls = [
+        call
+        for call in ("fsync(", "fdatasync(", "linkat(")
+        for line in pathlib.Path("calls").read_text().splitlines()
+        if f" {call}" in line and line.endswith(" = 0")
+    ]
+    assert calls == ["fdatasync(", "linkat(", "linkat("]
 
 
 def test_who_holds_it_is_in_the_exception(scene: Scene) -> None:

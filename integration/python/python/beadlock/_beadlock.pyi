@@ -80,6 +80,7 @@ class Lock:
         drain: Optional[float],
         version: Optional[str],
         about: Optional[str],
+        durable: bool,
     ) -> _L: ...
     def acquire(self) -> None: ...
     def _acquire_unless(

@@ -21,6 +21,10 @@ class Lock(_beadlock.Lock, Guard):
     ``math.inf`` for no end; ``drain`` the same for a running cycle (130, without a wait 1). ``version`` is the holder's own, and
     ``about`` the address (http or https) of what the lock is held for, such as a CI run: whoever waits sees it.
 
+    ``durable=False`` leaves out the sync of the lock file to the disk, for short turns on a ``lock:PATH`` that need not survive
+    a power cut in one piece. The file may be empty then, and nobody claims it until a person removes it. The lock of a database
+    is always synced: ``acquire`` raises ``beadlock.UsageError``.
+
     >>> import beadlock
     >>> with Lock(".beads", holder="importer"):
     ...     str(beadlock.should_skip_database(".beads"))
@@ -52,9 +56,12 @@ class Lock(_beadlock.Lock, Guard):
         drain: Optional[float] = None,
         version: Optional[str] = None,
         about: Optional[str] = None,
+        durable: bool = True,
     ) -> L:
         name = _program() if holder is None else holder
-        return super().__new__(cls, target, name, wait, drain, version, about)
+        return super().__new__(
+            cls, target, name, wait, drain, version, about, durable
+        )
 
 
 def _program() -> str:
