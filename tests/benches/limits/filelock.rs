@@ -11,10 +11,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use beadlock_checker::should_skip_database;
 use beadlock_core::record::beads::Record;
+use beadlock_tests::Spread;
 
 use super::calls::enter_and_leave;
 use super::ratio::{Batch, Clock, Ratios};
-use super::table::{Table, target_dir};
+use super::table::{Table, Unit, target_dir};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/limits/python.py");
 const PINNED: &str = concat!(
@@ -62,6 +63,9 @@ pub fn measure(table: &mut Table) {
     in_python(table, &python, &dir);
 }
 
+/// A claim of a lock at a path that is released at once. Most of it is the sync, if there is one.
+const TURN: &str = "Python: Lock(\"lock:PATH\", durable=False), acquire and release, p50";
+
 /// The package beside it, in two interpreters.
 fn in_python(table: &mut Table, python: &Path, dir: &Path) {
     let figures = [
@@ -100,6 +104,21 @@ fn in_python(table: &mut Table, python: &Path, dir: &Path) {
         );
         let found = Ratios::between(table.runs(), 5, || ours.seconds(), || theirs.seconds());
         table.ratios(figure, &format!("Python: {beside}"), None, &found);
+    }
+    match there {
+        Ok(()) => {
+            let mut python = Python::start(python, "our-turn", dir);
+            let count = 100 * table.runs();
+            let found = Spread::of((0..count).map(|_| python.seconds_of(1)));
+            table.value(
+                TURN,
+                Unit::Seconds,
+                Some(0.0005),
+                found.median(),
+                Some(&found),
+            );
+        }
+        Err(why) => table.not_here(TURN, &why),
     }
 }
 
@@ -189,10 +208,15 @@ impl Python {
 
     /// Seconds that one time takes.
     fn seconds(&mut self) -> f64 {
-        writeln!(self.asks, "{TIMES}").expect("Python reads");
+        self.seconds_of(TIMES)
+    }
+
+    /// Seconds that one of so many times takes.
+    fn seconds_of(&mut self, times: u32) -> f64 {
+        writeln!(self.asks, "{times}").expect("Python reads");
         let mut line = String::new();
         self.answers.read_line(&mut line).expect("Python answers");
-        line.trim().parse::<f64>().expect("seconds") / f64::from(TIMES)
+        line.trim().parse::<f64>().expect("seconds") / f64::from(times)
     }
 }
 

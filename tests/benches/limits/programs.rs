@@ -170,6 +170,15 @@ pub fn measure(table: &mut Table) {
     }
     rows(
         table,
+        "beadlock hold lock:PATH -- true",
+        "flock FILE true",
+        FLOCK,
+        Some(1.6),
+        &ours(&["hold", "-q", "lock:path.lock", "--", "true"], 0),
+        &flock,
+    );
+    rows(
+        table,
         figure,
         "a script with jq, set -C",
         JQ,
