@@ -59,9 +59,7 @@ class Lock(_beadlock.Lock, Guard):
         durable: bool = True,
     ) -> L:
         name = _program() if holder is None else holder
-        return super().__new__(
-            cls, target, name, wait, drain, version, about, durable
-        )
+        return super().__new__(cls, target, name, wait, drain, version, about, durable)
 
 
 def _program() -> str:
