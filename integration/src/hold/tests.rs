@@ -216,6 +216,10 @@ fn the_lock_of_a_database_is_always_synced() {
 
 /// Traced, this test is the program that claims; else it starts itself again under strace.
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the variable says to the test which of its two processes it is"
+)]
 fn a_lock_at_a_path_can_do_without_the_sync() {
     const TRACED: &str = "BEADLOCK_TEST_TRACED_IN";
     if let Some(dir) = std::env::var_os(TRACED) {
