@@ -1,6 +1,7 @@
 //! The command line. The environment comes in later, in `settings.rs`, so that it never beats what was typed.
 
 use beadlock_claim::error::Problem;
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,6 +38,43 @@ pub struct Cli {
     pub common: CommonArgs,
     #[command(subcommand)]
     pub command: Option<CliCommand>,
+}
+
+impl Cli {
+    /// Parses the words of a command line, the program's name first. `hold` is parsed without the options of all other
+    /// commands: making those is a large part of what a short `hold` takes. What is not understood so is parsed again
+    /// with all of them, for the error.
+    pub fn parse_words(words: &[OsString]) -> Result<Self, clap::Error> {
+        if words.get(1).is_some_and(|word| word == "hold")
+            && let Ok(HoldLine { common, command }) = HoldLine::try_parse_from(words)
+        {
+            let HoldCommand::Hold(typed) = command;
+            let command = Some(CliCommand::Hold(typed));
+            return Ok(Self { common, command });
+        }
+        Self::try_parse_from(words)
+    }
+}
+
+/// [`Cli`] with `hold` as its one command.
+#[derive(Debug, Parser)]
+#[command(
+    name = "beadlock",
+    version,
+    disable_help_subcommand = true,
+    args_override_self = true
+)]
+#[command(mut_arg(LockDirArg::ID, |arg| arg.global(true).hide(true)), mut_subcommands(showing_lock_dir))]
+struct HoldLine {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(subcommand)]
+    command: HoldCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum HoldCommand {
+    Hold(commands::hold::HoldArgs),
 }
 
 /// The commands whose target may be a named lock.
@@ -249,5 +287,36 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+        HoldLine::command().debug_assert();
+    }
+
+    /// Whether it is understood, and as what, does not depend on the way.
+    #[test]
+    fn a_hold_is_parsed_as_among_all_commands() {
+        for line in [
+            "hold -- true",
+            "hold -q lock:x --wait 2s --no-wait -- true --wait 1s",
+            "hold tower:app --intent deploy --lock-dir /locks --lock-dir /other -- hold hold",
+            "hold --json --holder ann --and lock:y .beads -- sh -c true",
+            "hold --lock-dir=/locks .beads -- true",
+            "hold",
+            "hold --help",
+            "hold -V",
+            "hold --no-such-option -- true",
+            "hold --wait",
+            "hold make release",
+        ] {
+            let words: Vec<OsString> = ["beadlock"]
+                .into_iter()
+                .chain(line.split(' '))
+                .map(OsString::from)
+                .collect();
+            let shown = |parsed: Result<Cli, clap::Error>| match parsed {
+                Ok(cli) => format!("{cli:?}"),
+                Err(error) => format!("{:?} {error}", error.kind()),
+            };
+            let among_all = shown(Cli::try_parse_from(&words));
+            assert_eq!(shown(Cli::parse_words(&words)), among_all, "{line}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use beadlock_base::helper::{self, HelperProgram, Helpers};
 use beadlock_base::{children, sys};
-use clap::{CommandFactory, Parser, error::ErrorKind};
+use clap::{CommandFactory, error::ErrorKind};
 
 use super::status::StatusArgs;
 use super::{completion, help, hint, man, merge};
@@ -73,7 +73,7 @@ fn do_what_is_typed(words: &[OsString], helpers: Helpers) -> ProgramEnd {
     if let Some(end) = completion::answer(helpers, words, &environment) {
         return end;
     }
-    let cli = match Cli::try_parse_from(words) {
+    let cli = match Cli::parse_words(words) {
         Ok(cli) => cli,
         Err(error) => return not_understood(&error, words, &environment, request),
     };
