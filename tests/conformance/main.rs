@@ -77,6 +77,7 @@ macro_rules! stories {
 // The list of the protocols.
 mod beads;
 mod file;
+mod flock;
 mod lock;
 mod memory;
 mod tower;

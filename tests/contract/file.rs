@@ -1,4 +1,4 @@
-//! The lock of a file, `file:PATH`, and the commands that write under it.
+//! The lock of a file, `file:PATH` and `flock:PATH`, and the commands that write under the first.
 
 use beadlock_tests::tool;
 
@@ -97,4 +97,37 @@ fn somebody_has_it() {
             .flocked("todo.json.lock")
     };
     play("file/held", setting, TYPED);
+}
+
+#[test]
+fn a_file_is_locked_itself() {
+    let Some(_) = tool("flock") else { return };
+    let lines = &[
+        ("contract-check", "beadlock check flock:x.lock"),
+        ("contract-status", "beadlock status flock:x.lock"),
+        ("list", "beadlock list flock:x.lock"),
+        ("hold-beside", "beadlock hold file:x.lock -- true"),
+        (
+            "hold-no-wait",
+            "beadlock hold --no-wait flock:x.lock -- true",
+        ),
+        (
+            "hold-own-shell",
+            "exec 9>y.lock; flock 9; beadlock hold --no-wait flock:y.lock -- true",
+        ),
+        (
+            "hold-no-directory",
+            "beadlock hold flock:nowhere/x.lock -- true",
+        ),
+        (
+            "hold-of-lock-no-directory",
+            "beadlock hold lock:nowhere/x.lock -- true",
+        ),
+        (
+            "hold-gate",
+            "beadlock hold flock:.beads --and .beads -- true",
+        ),
+        ("break", "beadlock break flock:x.lock"),
+    ];
+    play("flock", || Setting::free().flocked("x.lock"), lines);
 }

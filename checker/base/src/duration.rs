@@ -31,6 +31,22 @@ pub fn parse_above_zero(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a DUR, or `forever`, which is [`Duration::MAX`]: for the limit of a wait.
+pub fn parse_or_forever(text: &str) -> Result<Duration, String> {
+    match text.trim() {
+        "forever" => Ok(Duration::MAX),
+        _ => parse(text).map_err(|error| format!("{error}, forever")),
+    }
+}
+
+/// The time that is left of a wait, for people: `12s left`, or `no time limit` for [`Duration::MAX`].
+pub fn left(left: Duration) -> String {
+    match left {
+        Duration::MAX => "no time limit".to_owned(),
+        left => format!("{} left", shown(left)),
+    }
+}
+
 /// A duration for people: `350ms`, `2.5s`, `1m 30s`, `3h 2m`.
 pub fn shown(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -113,6 +129,20 @@ mod tests {
             );
         }
         assert!(parse_above_zero("0ms").unwrap_err().contains("above 0"));
+    }
+
+    #[test]
+    fn a_wait_without_an_end_is_read_and_shown() {
+        assert_eq!(parse_or_forever(" forever "), Ok(Duration::MAX));
+        assert_eq!(parse_or_forever("90"), Ok(Duration::from_secs(90)));
+        let error = parse_or_forever("for ever").unwrap_err();
+        assert!(
+            error.ends_with("examples: 10s, 500ms, 1h30m, 90 (seconds), forever"),
+            "{error}"
+        );
+        assert!(parse("forever").is_err(), "only a wait may have no end");
+        assert_eq!(left(Duration::MAX), "no time limit");
+        assert_eq!(left(Duration::from_secs(3)), "3s left");
     }
 
     #[test]

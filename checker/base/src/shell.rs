@@ -92,6 +92,17 @@ pub fn to_type(template: &'static str, parts: &[Part<'_>]) -> String {
     line
 }
 
+/// What to do about a directory that does not exist: `make it first: mkdir -p run`.
+pub fn make_directory(dir: &Path) -> String {
+    if dir.iter().any(|part| part == "~") {
+        return "a shell leaves a ~ as it is there, so type $HOME for it".to_owned();
+    }
+    format!(
+        "make it first: {}",
+        to_type("mkdir -p {}", &[Part::Path(dir)])
+    )
+}
+
 /// Why there is no command. Pasted, it is a comment.
 fn none(why: &str) -> String {
     format!("# no command to paste: {why}")

@@ -2,7 +2,7 @@
 
 use std::{fmt, fs, io, path::Path, path::PathBuf};
 
-use beadlock_base::{error::system_words, permission};
+use beadlock_base::{error::system_words, permission, shell::make_directory};
 
 enum LeadsTo {
     /// A directory, by its path without links.
@@ -15,10 +15,10 @@ enum LeadsTo {
 pub(crate) fn of_lock(parent: &Path, shown: &str, target: &str) -> Result<PathBuf, NoDatabase> {
     let what = match lead(parent, shown)? {
         LeadsTo::Directory(dir) => return Ok(dir),
-        LeadsTo::Nothing => "does not exist",
-        LeadsTo::SomethingElse => "is not a directory",
+        LeadsTo::Nothing => format!("does not exist; {}", make_directory(parent)),
+        LeadsTo::SomethingElse => "is not a directory; name another".to_owned(),
     };
-    let message = format!("the directory of {target} {what}; make it, or name another");
+    let message = format!("the directory of {target} {what}");
     Err(NoDatabase::not_there(message))
 }
 

@@ -238,10 +238,23 @@ pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<Mode> {
     seen.or_else(in_locks)
 }
 
+/// The descriptors of the process `pid` through which it shares the flock on the file with this device and inode, in
+/// ascending order. Empty where `/proc` does not show them.
+pub fn descriptors_of(pid: i32, inode: (u64, u64)) -> Vec<i32> {
+    let ours = flocks_by_descriptor(pid).filter(|(_, _, file)| *file == inode);
+    let mut descriptors: Vec<i32> = ours.filter_map(|(name, ..)| name.parse().ok()).collect();
+    descriptors.sort_unstable();
+    descriptors
+}
+
+fn flocks(pid: i32) -> impl Iterator<Item = (ListedFlock, (u64, u64))> {
+    flocks_by_descriptor(pid).map(|(_, shown, inode)| (shown, inode))
+}
+
 /// Flocks that the process holds through its descriptors (`/proc/PID/fdinfo`), each with the device and inode of its
 /// file. Only a descriptor with a flock is looked at by `stat`: a file of another one may lie on a file system that
-/// never answers.
-fn flocks(pid: i32) -> impl Iterator<Item = (ListedFlock, (u64, u64))> {
+/// never answers. Each comes with the number of its descriptor.
+fn flocks_by_descriptor(pid: i32) -> impl Iterator<Item = (String, ListedFlock, (u64, u64))> {
     let infos = fs::read_dir(format!("/proc/{pid}/fdinfo"))
         .into_iter()
         .flatten()
@@ -251,12 +264,9 @@ fn flocks(pid: i32) -> impl Iterator<Item = (ListedFlock, (u64, u64))> {
         let shown = text
             .lines()
             .find_map(|line| ListedFlock::parse(line.strip_prefix("lock")?.strip_prefix(':')?))?;
-        let meta = fs::metadata(format!(
-            "/proc/{pid}/fd/{}",
-            info.file_name().to_string_lossy()
-        ))
-        .ok()?;
-        Some((shown, (meta.dev(), meta.ino())))
+        let name = info.file_name().to_string_lossy().into_owned();
+        let meta = fs::metadata(format!("/proc/{pid}/fd/{name}")).ok()?;
+        Some((name, shown, (meta.dev(), meta.ino())))
     })
 }
 

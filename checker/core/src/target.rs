@@ -1,5 +1,5 @@
 //! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH`, `tower:NAME`,
-//! `memory:DIR` or `file:PATH` (docs/design.md#targets); and the places of those that are paths.
+//! `memory:DIR`, `file:PATH` or `flock:PATH` (docs/design.md#targets); and the places of those that are paths.
 
 use std::{ffi::OsStr, ffi::OsString, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
@@ -36,16 +36,19 @@ pub enum Scheme {
     Memory,
     /// `file:PATH`
     File,
+    /// `flock:PATH`
+    Flock,
 }
 
 impl Scheme {
     /// All of them, in the order in which they are listed for people.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Beads,
         Self::Lock,
         Self::Tower,
         Self::Memory,
         Self::File,
+        Self::Flock,
     ];
 
     /// The scheme with its colon, what follows it, and an example of what to name.
@@ -75,6 +78,11 @@ impl Scheme {
                 "file:",
                 "PATH",
                 "the target is empty; name a file, such as file:path/todo.json",
+            ],
+            Self::Flock => [
+                "flock:",
+                "PATH",
+                "the target is empty; name a file or a directory, such as flock:path/build.lock",
             ],
         }
     }
@@ -142,7 +150,7 @@ impl ParsedTarget {
         let Self { scheme, rest } = self;
         let shown = match scheme {
             Scheme::Beads => return Ok(rest),
-            Scheme::File => return Err(NoDatabase::not_for_files(&rest)),
+            Scheme::File | Scheme::Flock => return Err(NoDatabase::without_record(scheme, &rest)),
             other => other.shown(&rest),
         };
         Err(NoDatabase::usage(format!(
@@ -224,9 +232,9 @@ impl Place {
 }
 
 impl NoDatabase {
-    /// The error for a `file:PATH` where a target with a lock file and a record is needed.
-    pub fn not_for_files(path: &Path) -> Self {
-        let shown = Scheme::File.shown(path);
+    /// The error for a `file:PATH` or a `flock:PATH` where a target with a lock file and a record is needed.
+    fn without_record(scheme: Scheme, path: &Path) -> Self {
+        let shown = scheme.shown(path);
         Self::usage(format!(
             "{shown} has no database, no record and no cycles: this is not for files"
         ))
@@ -279,7 +287,7 @@ mod tests {
                 .contains("names no lock")
         );
         for wrong in [
-            "", "beads:", "lock:", "memory:", "file:", "a:b", "ftp://x", ":x", "BEADS:x",
+            "", "beads:", "lock:", "memory:", "file:", "flock:", "a:b", "ftp://x", ":x", "BEADS:x",
         ] {
             assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }

@@ -45,7 +45,8 @@ pub struct Retry<'a> {
     begun: Instant,
     /// When all patience is over, whatever the refusal.
     end: Option<Deadline>,
-    holder: Option<Deadline>,
+    /// When the holder was first waited for, and when that is over.
+    holder: Option<(Instant, Deadline)>,
     unreadable: Option<WriterGrace>,
     changing: Option<Deadline>,
 }
@@ -90,9 +91,8 @@ impl<'a> Retry<'a> {
 
     /// For how long a holder has been waited for.
     pub fn for_holder(&self) -> Duration {
-        self.holder.map_or(Duration::ZERO, |deadline| {
-            self.wait.limit().saturating_sub(deadline.left())
-        })
+        self.holder
+            .map_or(Duration::ZERO, |(since, _)| since.elapsed())
     }
 
     /// Returns when it is worth trying again. Fails when the patience is over, or the wait was stopped.
@@ -159,8 +159,9 @@ impl<'a> Retry<'a> {
     /// Waits, without the gate, until the lock is no longer seen to be held.
     fn wait_for_the_holder(&mut self, control: &mut dyn WaitControl) -> Result<(), NotAcquired> {
         let Self { target, wait, .. } = *self;
-        let first = || Deadline::after(wait.limit());
-        let deadline = self.end.unwrap_or(*self.holder.get_or_insert_with(first));
+        let first = || (Instant::now(), Deadline::after(wait.limit()));
+        let (_, holder) = *self.holder.get_or_insert_with(first);
+        let deadline = self.end.unwrap_or(holder);
         let mut events = Events::watch(&target.place);
         let mut backoff = Backoff::default();
         let mut watched = None;

@@ -6,14 +6,18 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use beadlock_base::duration::{parse, shown};
+use beadlock_base::duration::{parse_or_forever, shown};
 
 use crate::error::Error;
+
+/// A cycle's time-out and its grace: by then a gate is free again that a cycle holds.
+pub(crate) const CYCLE: Duration = Duration::from_secs(130);
 
 /// Whether a claim waits for the holder of a lock, and for how long. `Display` ends up in the error.
 ///
 /// It is read from a duration in the words of `beadlock --wait`: `10s`, `500ms`, `1h30m`. A number without a unit is
-/// seconds, with or without a fraction. Zero, in any unit, is [`Wait::No`]. So an option of a tool may have this type:
+/// seconds, with or without a fraction. Zero, in any unit, is [`Wait::No`], and `forever` is [`Wait::FOREVER`]. So an
+/// option of a tool may have this type:
 ///
 /// ```
 /// use beadlock::Wait;
@@ -24,6 +28,7 @@ use crate::error::Error;
 /// assert_eq!(wait, Wait::UpTo(Duration::from_secs(90)));
 /// assert_eq!(wait.limit(), Duration::from_secs(90));
 /// assert_eq!("0".parse::<Wait>()?, Wait::No);
+/// assert_eq!("forever".parse::<Wait>()?, Wait::FOREVER);
 /// assert_eq!("soon".parse::<Wait>().unwrap_err().code(), beadlock::Code::Usage);
 /// # Ok(())
 /// # }
@@ -40,7 +45,11 @@ impl Wait {
     /// The default of `hold`.
     pub const DEFAULT: Self = Self::UpTo(Duration::from_secs(10));
 
-    /// The longest time that it waits; zero for [`Wait::No`].
+    /// Until the lock is free, however long that takes. The gate is waited for without an end as well, unless a drain
+    /// was given.
+    pub const FOREVER: Self = Self::UpTo(Duration::MAX);
+
+    /// The longest time that it waits: zero for [`Wait::No`], [`Duration::MAX`] for [`Wait::FOREVER`].
     pub fn limit(self) -> Duration {
         match self {
             Self::No => Duration::ZERO,
@@ -57,12 +66,14 @@ impl Wait {
         }
     }
 
-    /// For how long the gate is waited for: as given, else a cycle's time-out and its grace.
+    /// For how long the gate is waited for: as given, else without an end where the holder is waited for so, else a
+    /// cycle's time-out and its grace.
     #[doc(hidden)]
     pub fn drain(self, given: Option<Duration>) -> Duration {
         given.unwrap_or(match self {
             Self::No => Duration::from_secs(1),
-            Self::UpTo(_) => Duration::from_secs(130),
+            Self::FOREVER => Duration::MAX,
+            Self::UpTo(_) => CYCLE,
         })
     }
 }
@@ -70,13 +81,13 @@ impl Wait {
 impl FromStr for Wait {
     type Err = Error;
 
-    /// Reads a duration. Zero is [`Wait::No`].
+    /// Reads a duration, or `forever`. Zero is [`Wait::No`].
     ///
     /// # Errors
-    /// [`Code::Usage`](crate::error::Code::Usage), with three examples in the message: the text is not a duration, is
+    /// [`Code::Usage`](crate::error::Code::Usage), with examples in the message: the text is not a duration, is
     /// negative, or is longer than the clock can count.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let limit = parse(text).map_err(Error::usage)?;
+        let limit = parse_or_forever(text).map_err(Error::usage)?;
         Ok(if limit.is_zero() {
             Self::No
         } else {
@@ -87,9 +98,10 @@ impl FromStr for Wait {
 
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        match *self {
             Self::No => f.write_str("did not wait"),
-            Self::UpTo(limit) => write!(f, "gave up after {}", shown(*limit)),
+            Self::FOREVER => f.write_str("waited without a time limit"),
+            Self::UpTo(limit) => write!(f, "gave up after {}", shown(limit)),
         }
     }
 }
@@ -179,6 +191,8 @@ mod tests {
         assert_eq!(Wait::No.to_string(), "did not wait");
         assert_eq!(Wait::No.drain(None), Duration::from_secs(1));
         assert_eq!(Wait::DEFAULT.drain(None), Duration::from_secs(130));
+        assert_eq!(Wait::FOREVER.drain(None), Duration::MAX);
+        assert_eq!(Wait::FOREVER.drain(Some(Duration::ZERO)), Duration::ZERO);
         assert_eq!(
             Wait::No.drain(Some(Duration::from_secs(7))),
             Duration::from_secs(7)
@@ -205,11 +219,14 @@ mod tests {
             let wait: Wait = text.parse().unwrap();
             assert_eq!((wait, wait.limit()), (Wait::No, Duration::ZERO), "{text}");
         }
+        let forever: Wait = "forever".parse().unwrap();
+        assert_eq!((forever, forever.limit()), (Wait::FOREVER, Duration::MAX));
         for text in ["", "soon", "-1s", "1d", "no", "99999999999999999999"] {
             let error = text.parse::<Wait>().unwrap_err();
             assert_eq!(error.code(), crate::error::Code::Usage, "{text}");
-            let words =
-                format!("{text:?} is no duration; examples: 10s, 500ms, 1h30m, 90 (seconds)");
+            let words = format!(
+                "{text:?} is no duration; examples: 10s, 500ms, 1h30m, 90 (seconds), forever"
+            );
             assert_eq!(error.to_string(), words);
         }
     }

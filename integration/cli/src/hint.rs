@@ -92,8 +92,12 @@ fn below_zero(words: &[OsString], command: &clap::Command) -> Option<String> {
     let mut wrong = pairs
         .filter(|(option, value)| is_number(value) && width_of_option(option, command) == Some(2));
     let (option, value) = wrong.next()?;
+    let forever = match option.to_str() {
+        Some(wait @ ("--wait" | "--drain")) => format!("; {wait} forever has no end"),
+        _ => String::new(),
+    };
     Some(format!(
-        "{} {}: it cannot be below zero",
+        "{} {}: it cannot be below zero{forever}",
         escaped(&option.to_string_lossy()),
         escaped(&value.to_string_lossy())
     ))
@@ -264,9 +268,12 @@ mod tests {
         for (line, words) in [
             (
                 "hold --wait -5 -- make",
-                "--wait -5: it cannot be below zero",
+                "--wait -5: it cannot be below zero; --wait forever has no end",
             ),
-            ("wait --wait -1s", "--wait -1s: it cannot be below zero"),
+            (
+                "wait --wait -1s",
+                "--wait -1s: it cannot be below zero; --wait forever has no end",
+            ),
             (
                 "acquire .beads --and file:x",
                 "beadlock hold .beads --and file:x -- CMD",

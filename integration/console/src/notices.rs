@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use beadlock_base::duration::shown;
+use beadlock_base::duration::{left as time_left, shown};
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_core::Reason;
 
@@ -165,17 +165,17 @@ impl fmt::Display for Line<'_> {
         match self.0 {
             WaitingFor::Gate { dir, since, left } => {
                 let holders = words::gate_holders(dir);
-                let (path, since, left) = (escaped_path(dir), shown(*since), shown(*left));
+                let (path, since, left) = (escaped_path(dir), shown(*since), time_left(*left));
                 write!(
                     f,
-                    "waiting for the gate of {path} {since} now, held by {holders}; {left} left"
+                    "waiting for the gate of {path} {since} now, held by {holders}; {left}"
                 )
             }
             WaitingFor::Holder { path, look, left } => {
                 let Some(record) = &look.record else {
                     return Ok(());
                 };
-                let (name, pid, left) = (escaped(record.holder()), record.pid(), shown(*left));
+                let (name, pid, left) = (escaped(record.holder()), record.pid(), time_left(*left));
                 let is_here = !matches!(
                     look.verdict.reason(),
                     Reason::OtherHost | Reason::HostUnknown
@@ -188,7 +188,7 @@ impl fmt::Display for Line<'_> {
                 let age = words::shown_age(words::age(look));
                 write!(
                     f,
-                    "waiting for {name} (PID {pid}{host}), held {age}; {left} left"
+                    "waiting for {name} (PID {pid}{host}), held {age}; {left}"
                 )?;
                 if f.alternate() {
                     match words::command_of_holder(look) {
@@ -199,14 +199,14 @@ impl fmt::Display for Line<'_> {
                 Ok(())
             }
             WaitingFor::Unsettled { path, words, left } => {
-                let (path, left) = (escaped_path(path), shown(*left));
-                write!(f, "waiting for {path} ({words}); {left} left")
+                let (path, left) = (escaped_path(path), time_left(*left));
+                write!(f, "waiting for {path} ({words}); {left}")
             }
             WaitingFor::Fleet { name, what, left } => {
                 write!(
                     f,
-                    "waiting for {name} in the fleet: {what}; {} left",
-                    shown(*left)
+                    "waiting for {name} in the fleet: {what}; {}",
+                    time_left(*left)
                 )
             }
             WaitingFor::Kernel {
@@ -215,10 +215,10 @@ impl fmt::Display for Line<'_> {
                 since,
                 left,
             } => {
-                let (since, left) = (shown(*since), shown(*left));
+                let (since, left) = (shown(*since), time_left(*left));
                 write!(
                     f,
-                    "waiting for {file}, locked by {holders}, {since} now; {left} left"
+                    "waiting for {file}, locked by {holders}, {since} now; {left}"
                 )
             }
         }

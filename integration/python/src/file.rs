@@ -24,7 +24,7 @@ pub struct FileLock {
 #[pymethods]
 impl FileLock {
     #[new]
-    fn new(path: PathBuf, shared: bool, wait: f64) -> PyResult<Self> {
+    fn new(path: PathBuf, shared: bool, wait: Option<f64>) -> PyResult<Self> {
         let locking = file::FileLock::on(path).wait(waiting::wait(wait)?);
         let locking = if shared { locking.shared() } else { locking };
         Ok(Self {

@@ -25,7 +25,7 @@ impl Lock {
     fn new(
         target: Option<PathBuf>,
         holder: &str,
-        wait: f64,
+        wait: Option<f64>,
         drain: Option<f64>,
         version: Option<String>,
         about: Option<String>,

@@ -43,7 +43,7 @@ impl MemoryLock {
         } else {
             Stale::Keep
         };
-        let (lock, wait) = (self.lock.clone().stale(stale), waiting::wait(wait)?);
+        let (lock, wait) = (self.lock.clone().stale(stale), waiting::wait(Some(wait))?);
         let asker = asker::of(py, None)?;
         let guard = waiting::acquire(py, is_over.as_ref(), |is_over| {
             match lock.acquire_unless(operation, wait, is_over) {

@@ -37,12 +37,12 @@ fn asked(py: Python<'_>, is_over: Option<&Py<PyAny>>) -> PyResult<bool> {
     is_over.map_or(Ok(false), |is_over| is_over.bind(py).call0()?.extract())
 }
 
-/// The wait of this many seconds: none for 0, one without end for infinity.
-pub fn wait(seconds: f64) -> PyResult<Wait> {
-    Ok(if seconds == 0.0 {
-        Wait::No
-    } else {
-        Wait::UpTo(duration("wait", seconds)?)
+/// The wait of this many seconds: none for 0, one without an end for None, infinity and, as in filelock, -1.
+pub fn wait(seconds: Option<f64>) -> PyResult<Wait> {
+    Ok(match seconds {
+        None | Some(-1.0) => Wait::FOREVER,
+        Some(0.0) => Wait::No,
+        Some(seconds) => Wait::UpTo(duration("wait", seconds)?),
     })
 }
 

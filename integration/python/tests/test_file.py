@@ -67,9 +67,10 @@ def test_the_holder_is_named_and_waited_for(scene: Scene) -> None:
     assert json.loads(pathlib.Path("todo.json").read_text()) == {"n": 1}
 
 
-def test_ctrl_c_ends_the_wait(scene: Scene) -> None:
+@pytest.mark.parametrize("wait", ["math.inf", "None", "-1"])
+def test_ctrl_c_ends_a_wait_for_ever(scene: Scene, wait: str) -> None:
     other = scene.other("file:todo.json")
-    waiting = interrupted(scene, "FileLock('todo.json', wait=math.inf)")
+    waiting = interrupted(scene, f"FileLock('todo.json', wait={wait})")
     let_go(other)
     with beadlock.FileLock("todo.json"):
         pass

@@ -195,7 +195,7 @@ def test_it_is_waited_for(scene: Scene) -> None:
 
 @pytest.mark.parametrize(
     "lock",
-    ["Lock('.beads', wait=math.inf)", "Lock('lock:.beads/.exclusive-lock', wait=600)"],
+    ["Lock('.beads', wait=None)", "Lock('lock:.beads/.exclusive-lock', wait=600)"],
 )
 def test_ctrl_c_ends_a_wait_for_a_holder(scene: Scene, lock: str) -> None:
     other = scene.other()

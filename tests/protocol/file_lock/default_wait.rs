@@ -27,9 +27,14 @@ fn every_command_waits_for_30_seconds_and_so_do_rust_and_the_shell() {
         std::thread::spawn(move || (beadlock::file::atomic_write(path, "{}"), begun.elapsed()));
     let mut waiting: Vec<Running> = commands(&files).into_iter().map(Running::start).collect();
     // The control: it is the default, and nothing that holds for every wait.
-    let mut longer = files
-        .scene
-        .start(&["hold", TARGET, "--wait", "10m", "--", "touch", "ran"]);
+    let longer = |wait: &str| {
+        files
+            .scene
+            .start(&["hold", TARGET, "--wait", wait, "--", "touch", "ran"])
+    };
+    let mut said = files.scene.beadlock(&["wait", TARGET]);
+    said.env("BEADLOCK_WAIT", "forever");
+    let mut longer = [longer("10m"), longer("forever"), Running::start(said)];
 
     while begun.elapsed() < DEFAULT - Duration::from_millis(100) {
         for (number, command) in waiting.iter_mut().enumerate() {
@@ -56,7 +61,7 @@ fn every_command_waits_for_30_seconds_and_so_do_rust_and_the_shell() {
         message.starts_with(SAID) && waited >= DEFAULT && waited < DEFAULT + PATIENCE,
         "{waited:?}: {message}"
     );
-    assert!(longer.is_running() && !files.path("ran").exists());
+    assert!(longer.iter_mut().all(Running::is_running) && !files.path("ran").exists());
     assert_eq!(files.read("todo.json"), "{}\n");
 }
 

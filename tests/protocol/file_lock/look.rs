@@ -84,7 +84,7 @@ fn list_leaves_out_the_locks_of_files_and_its_help_says_so() {
     let help = files.scene.run(&["list", "--help"]).out;
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        words.contains("Locks of file:PATH have no record and are not listed"),
+        words.contains("Locks of file:PATH and flock:PATH have no record and are not listed"),
         "{help}"
     );
     assert!(

@@ -42,7 +42,7 @@ impl LookOptions {
         if target.scheme != Scheme::Memory
             && let Some(option) = self.given().first()
         {
-            return Err(option_of(option, Scheme::Memory, &target.given));
+            return Err(option_of(option, &[Scheme::Memory], &target.given));
         }
         Ok(Options {
             limits: self.limits(),

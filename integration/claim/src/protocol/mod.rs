@@ -58,6 +58,7 @@ pub fn folder(scheme: Scheme) -> &'static dyn Folder {
         Scheme::Tower => &tower::Tower,
         Scheme::Memory => &memory::Memory,
         Scheme::File => &file::File,
+        Scheme::Flock => &file::Flock,
     }
 }
 
@@ -74,12 +75,15 @@ pub fn rules(scheme: Scheme) -> &'static ProtocolRules {
         Scheme::Tower => &tower::RULES,
         Scheme::Memory => &memory::RULES,
         Scheme::File => &file::RULES,
+        Scheme::Flock => &file::FLOCK_RULES,
     }
 }
 
-/// The error, with exit 2, of an option that means something to the protocol `owner` alone, and was typed for `target`.
-pub fn option_of(option: &str, owner: Scheme, target: &str) -> Error {
-    let locks = rules(owner).locks;
+/// The error, with exit 2, of an option that means something to the protocols `owners` alone, and was typed for
+/// `target`.
+pub fn option_of(option: &str, owners: &[Scheme], target: &str) -> Error {
+    let locks: Vec<&str> = owners.iter().map(|owner| rules(*owner).locks).collect();
+    let locks = locks.join(" and ");
     Error::usage(format!(
         "{option} is for {locks}, and the target is {target}; leave it out"
     ))
@@ -136,7 +140,7 @@ impl Target {
     /// The lock file.
     pub fn path(&self) -> PathBuf {
         match self.scheme {
-            Scheme::File => file::lock_file(self),
+            Scheme::File | Scheme::Flock => file::lock_file(self),
             Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::Memory => self.place.path(),
         }
     }
@@ -144,7 +148,7 @@ impl Target {
     /// The files that a report or an audit trail must not be written to.
     pub fn own_files(&self) -> Vec<PathBuf> {
         match self.scheme {
-            Scheme::File => file::own_files(self),
+            Scheme::File | Scheme::Flock => file::own_files(self),
             Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::Memory => vec![self.path()],
         }
     }
@@ -153,7 +157,9 @@ impl Target {
     pub fn make_directory(&self, environment: &Environment) -> Result<Option<PathBuf>, Error> {
         match self.scheme {
             Scheme::Tower => tower::make_directory(self, environment),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => Ok(None),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => {
+                Ok(None)
+            }
         }
     }
 
@@ -162,7 +168,7 @@ impl Target {
     pub fn not_in(&self) -> Option<&'static str> {
         match self.scheme {
             Scheme::Tower => tower::not_in(self),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
         }
     }
 
@@ -170,7 +176,9 @@ impl Target {
     pub fn warnings(&self) -> Vec<DirWarning> {
         match self.scheme {
             Scheme::Tower => tower::lock_dir::warnings(self.dir()),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => Vec::new(),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => {
+                Vec::new()
+            }
         }
     }
 
@@ -178,7 +186,7 @@ impl Target {
     pub fn exported_besides(&self, environment: &Environment) -> Option<(&'static str, PathBuf)> {
         match self.scheme {
             Scheme::Tower => tower::exported_besides(self, environment),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
         }
     }
 
@@ -186,7 +194,9 @@ impl Target {
     pub fn name_of_claim(&self, id: &str) -> String {
         match self.scheme {
             Scheme::Tower => tower::name_of_claim(id, self),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => id.to_owned(),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => {
+                id.to_owned()
+            }
         }
     }
 
@@ -199,7 +209,7 @@ impl Target {
     ) -> Option<Box<dyn DocumentEvents + 'a>> {
         match self.scheme {
             Scheme::Tower => Some(tower::events(file, id, self, observer)),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
         }
     }
 
@@ -207,7 +217,9 @@ impl Target {
     pub fn options_of_claim(&self, record: Option<&Record>) -> Vec<OsString> {
         match self.scheme {
             Scheme::Tower => tower::options_of_claim(record),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => Vec::new(),
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => {
+                Vec::new()
+            }
         }
     }
 
@@ -215,7 +227,7 @@ impl Target {
     pub fn reentered(&self, pid: i32, options: &Options) -> Option<String> {
         match self.scheme {
             Scheme::Memory => memory::of_same_process(self, pid, options),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => None,
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => None,
         }
     }
 
@@ -223,7 +235,7 @@ impl Target {
     pub fn is_its_lock(&self, look: &Look) -> bool {
         match self.scheme {
             Scheme::Memory => memory::is_its_lock(look),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => {
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => {
                 look.verdict != Verdict::Free
             }
         }
@@ -237,7 +249,7 @@ impl Target {
     ) -> Option<Result<Vec<u8>, Error>> {
         match self.scheme {
             Scheme::Memory => Some(memory::status::document(self, options, environment)),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => None,
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => None,
         }
     }
 
@@ -245,7 +257,7 @@ impl Target {
     pub fn not_a_lock(&self, look: &Look) -> Option<NotALock> {
         match self.scheme {
             Scheme::Lock => lock::not_a_lock(look, self),
-            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File => None,
+            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File | Scheme::Flock => None,
         }
     }
 
@@ -253,7 +265,7 @@ impl Target {
     pub fn why_empty(&self, look: &Look) -> Option<&'static str> {
         match self.scheme {
             Scheme::Lock => lock::why_empty(look),
-            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File => None,
+            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File | Scheme::Flock => None,
         }
     }
 
@@ -261,7 +273,7 @@ impl Target {
     pub fn may_be_data(&self, look: &Look) -> bool {
         match self.scheme {
             Scheme::Lock => lock::may_be_data(look),
-            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File => false,
+            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File | Scheme::Flock => false,
         }
     }
 }

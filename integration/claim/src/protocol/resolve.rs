@@ -65,6 +65,7 @@ pub fn root(text: &OsStr) -> Result<Result<PathBuf, &'static str>, Error> {
     Ok(match scheme {
         Scheme::Beads => Ok(rest),
         Scheme::File => Err("file"),
+        Scheme::Flock => Err("file or directory"),
         _ => Err("lock"),
     })
 }

@@ -20,7 +20,7 @@ impl Target {
             Scheme::Lock => lock::timed_out(waited),
             Scheme::Tower => tower::timed_out(waited),
             Scheme::Memory => memory::timed_out(waited),
-            Scheme::File => file::timed_out(waited),
+            Scheme::File | Scheme::Flock => file::timed_out(waited),
         }
     }
 
@@ -30,7 +30,7 @@ impl Target {
             Scheme::Beads | Scheme::Lock => not_released(self, error),
             Scheme::Tower => tower::not_released(self, record, error),
             Scheme::Memory => memory::not_released(self, record, error),
-            Scheme::File => error.to_string(),
+            Scheme::File | Scheme::Flock => error.to_string(),
         }
     }
 
@@ -38,7 +38,9 @@ impl Target {
     pub fn holder_of(&self, record: &Record, command: Option<&str>) -> String {
         match self.scheme {
             Scheme::Memory => memory::holder(record, command),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => holder(record, command),
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => {
+                holder(record, command)
+            }
         }
     }
 
@@ -46,7 +48,7 @@ impl Target {
     pub fn removed(&self, removed: &Removed) -> Option<String> {
         match self.scheme {
             Scheme::Memory => memory::removed(removed),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => {
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => {
                 let Removed { record, reason, .. } = removed;
                 let name = escaped(record.holder());
                 Some(format!(
@@ -61,7 +63,7 @@ impl Target {
     pub fn broken(&self, record: &Record) -> Option<String> {
         match self.scheme {
             Scheme::Memory => memory::broken(record),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File => None,
+            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => None,
         }
     }
 
@@ -69,7 +71,7 @@ impl Target {
     pub fn answer_held(&self, record: &Record) -> Option<Value> {
         match self.scheme {
             Scheme::Tower => tower::answer_held(record),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
         }
     }
 
@@ -78,7 +80,7 @@ impl Target {
     pub fn answer_stale(&self, record: &Record, age: Duration) -> Option<Value> {
         match self.scheme {
             Scheme::Tower => tower::answer_stale(record, age),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
         }
     }
 
@@ -86,7 +88,7 @@ impl Target {
     pub fn silence(&self, look: &Look) -> Option<Duration> {
         match self.scheme {
             Scheme::Tower => tower::silence(look),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File => None,
+            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
         }
     }
 }

@@ -43,7 +43,7 @@ Exit codes:
   2    the command line is wrong
   4    the target was held or busy until the wait ended
   5    the lock could not be checked
-  8    the lock of a file (file:PATH) was not obtained
+  8    the lock of a file (file:PATH, flock:PATH) was not obtained
   9    the lock was lost while CMD ran
   125  beadlock failed after the claim and before CMD started
   126  CMD cannot be executed
@@ -54,8 +54,8 @@ Any other exit code is that of CMD. It is 128+N when signal N killed CMD.";
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct HoldArgs {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
-    /// [default: what --intent names, else the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH [env:
+    /// BEADLOCK_TARGET] [default: what --intent names, else the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// One more target, of any kind; may be repeated. All targets are claimed, or none. --wait counts for all of them
     /// together. The order of the claims does not depend on the command line, so two such commands never deadlock

@@ -10,7 +10,7 @@ use beadlock_core::{gate::Gate, take::Site};
 use clap::Args;
 use serde_json::Value;
 
-use crate::settings::{audit, either};
+use crate::settings::{audit, limit};
 use crate::targets::LookArgs;
 use beadlock_claim::error::Error;
 use beadlock_claim::observe::{NotAcquired, WaitControl};
@@ -41,12 +41,12 @@ wait. 5: it could not be checked for 2s.";
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct WaitArgs {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR or file:PATH [env: BEADLOCK_TARGET]
-    /// [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH or flock:PATH
+    /// [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
-    /// How long to wait; 0 looks once [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0, for memory:DIR 5s, for
-    /// file:PATH 30s]
-    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    /// How long to wait: DUR or forever; 0 looks once [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0, for
+    /// memory:DIR 5s, for file:PATH and flock:PATH 30s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_or_forever)]
     pub wait: Option<Duration>,
     #[command(flatten)]
     pub protocol: LookArgs,
@@ -64,7 +64,7 @@ fn wait(
     common: &Console,
 ) -> Result<Value, NotAcquired> {
     let talk = &common.talk;
-    let limit = either(typed.wait, "BEADLOCK_WAIT", environment)?;
+    let limit = limit(typed.wait, "BEADLOCK_WAIT", environment)?;
     let target = resolve(
         typed.target.as_deref(),
         environment,

@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use beadlock_base::helper::Helpers;
 use clap::{Arg, Args, Command, ValueEnum, ValueHint};
-use clap_complete::engine::ArgValueCompleter;
+use clap_complete::CompletionCandidate;
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
 use super::help;
@@ -167,6 +168,9 @@ fn completed(command: Command, candidates: &Arc<Candidates>) -> Command {
                 candidates.ids(typed)
             }))
         }
+        "wait" | "drain" => arg.add(ArgValueCandidates::new(|| {
+            vec![CompletionCandidate::new("forever")]
+        })),
         _ if !arg.get_action().takes_values() => arg,
         name => {
             let hint = hint(name, &arg);

@@ -61,17 +61,18 @@ pub struct ClaimArgs {
     /// [env: BEADLOCK_ABOUT]
     #[arg(long, value_name = "URL")]
     pub about: Option<String>,
-    /// How long to wait for the holder of the lock [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s, for
-    /// memory:DIR 5s, for file:PATH 30s]
-    #[arg(long, value_name = "DUR", value_parser = duration::parse, conflicts_with = "no_wait")]
+    /// How long to wait for the holder of the lock: DUR or forever [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME
+    /// 0s, for memory:DIR 5s, for file:PATH and flock:PATH 30s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_or_forever, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait for the holder of the lock
     #[arg(long)]
     pub no_wait: bool,
-    /// How long to wait for a sync cycle that is running [env: BEADLOCK_DRAIN] [default: 130s, with --no-wait 1s]
-    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    /// How long to wait for a sync cycle that is running: DUR or forever [env: BEADLOCK_DRAIN] [default: 130s, with
+    /// --no-wait 1s, with --wait forever as long]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_or_forever)]
     pub drain: Option<Duration>,
-    /// Exit with N when the target is held or busy, instead of 4 (for file:PATH 8)
+    /// Exit with N when the target is held or busy, instead of 4 (for file:PATH and flock:PATH 8)
     #[arg(long, value_name = "N")]
     pub conflict_exit_code: Option<u8>,
     /// Exit with N instead of every exit code that is not the command's

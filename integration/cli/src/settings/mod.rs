@@ -75,6 +75,15 @@ pub fn either(
     environment.unless(typed, name, duration::parse)
 }
 
+/// The same for the limit of a wait, which may be `forever`.
+pub fn limit(
+    typed: Option<Duration>,
+    name: &str,
+    environment: &Environment,
+) -> Result<Option<Duration>, Error> {
+    environment.unless(typed, name, duration::parse_or_forever)
+}
+
 /// How long what is left after a signal or a loss may take: what was typed, else `$BEADLOCK_KILL_AFTER`, else 10 s.
 pub fn kill_after(typed: Option<Duration>, environment: &Environment) -> Result<Duration, Error> {
     Ok(either(typed, "BEADLOCK_KILL_AFTER", environment)?.unwrap_or(Duration::from_secs(10)))
@@ -90,7 +99,10 @@ pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf>
 /// The guard against file systems that do not answer: the wait of the command bounds how long an answer is waited for.
 pub fn remote(helpers: Helpers, reach: CommandReach<'_>, environment: &Environment) -> Remote {
     // A variable that is wrong is said by the command itself.
-    let variable = |name| environment.parsed(name, duration::parse).ok().flatten();
+    let variable = |name| {
+        let limit = environment.parsed(name, duration::parse_or_forever);
+        limit.ok().flatten()
+    };
     let patience = match reach.wait {
         None => ProbeLimit::Look,
         Some(typed) => ProbeLimit::Waits {
@@ -135,7 +147,7 @@ impl ClaimSettings {
     ) -> Result<Self, Error> {
         let wait = match typed.no_wait {
             true => Some(Wait::No),
-            false => either(typed.wait, "BEADLOCK_WAIT", environment)?.map(Wait::UpTo),
+            false => limit(typed.wait, "BEADLOCK_WAIT", environment)?.map(Wait::UpTo),
         };
         let holder = environment.unless(holder.cloned(), "BEADLOCK_HOLDER", |name| {
             Ok(name.to_owned())
@@ -145,7 +157,7 @@ impl ClaimSettings {
             holder,
             labels: typed.labels().or_of(environment)?,
             wait,
-            drain: either(typed.drain, "BEADLOCK_DRAIN", environment)?,
+            drain: limit(typed.drain, "BEADLOCK_DRAIN", environment)?,
             options: Options {
                 reap_proven_dead: typed.reap_proven_dead,
                 has_fleet_right: typed.no_fleet,

@@ -15,7 +15,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 
 use super::ProtocolHelp;
-use crate::settings::{audit, either};
+use crate::settings::{audit, limit};
 use beadlock_claim::error::{Code, Error};
 use beadlock_claim::observe::NotAcquired;
 use beadlock_claim::protocol::file::{FileLock, FileTarget, blocked, note, record, take};
@@ -41,8 +41,8 @@ use beadlock_supervise::signals::Signals;
 pub struct OnFile {
     /// The file: file:PATH; it need not be there [env: BEADLOCK_TARGET]
     pub target: Option<OsString>,
-    /// How long to wait for the holder of its lock [env: BEADLOCK_WAIT] [default: 30s]
-    #[arg(long, value_name = "DUR", value_parser = duration::parse, conflicts_with = "no_wait")]
+    /// How long to wait for the holder of its lock: DUR or forever [env: BEADLOCK_WAIT] [default: 30s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_or_forever, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait for the holder of its lock
     #[arg(long)]
@@ -76,7 +76,7 @@ impl OnFile {
         let target = FileTarget::of(&rest)?.canonical()?;
         let wait = match self.no_wait {
             true => Wait::No,
-            false => Wait::UpTo(either(self.wait, "BEADLOCK_WAIT", environment)?.unwrap_or(WAIT)),
+            false => Wait::UpTo(limit(self.wait, "BEADLOCK_WAIT", environment)?.unwrap_or(WAIT)),
         };
         Ok(OneFile {
             target,
@@ -274,7 +274,7 @@ pub fn tell(written: &Written, mut answer: Value, talk: &Talk) -> Value {
     answer
 }
 
-pub const HEADING: &str = "Files (file:PATH)";
+pub const HEADING: &str = "Files (file:PATH, flock:PATH)";
 
 /// The options that it understands beside those of every claim.
 pub const OPTIONS: &[&str] = &["--shared"];
@@ -306,6 +306,24 @@ readers hold the lock together.",
 beadlock hold file:todo.json -- ./edit.sh
 beadlock update file:todo.json -- jq '.open += 1'
 beadlock append file:events.jsonl < line.json",
+    heading: HEADING,
+};
+
+/// The page of `beadlock help flock`.
+pub const FLOCK_HELP: ProtocolHelp = ProtocolHelp {
+    about: "The kernel's lock on a file or directory itself: flock:PATH",
+    text: "\
+The lock is a flock on PATH, as flock(1) takes it, so each keeps the other out. A file that is missing is made, empty. \
+A directory may be read-only. The kernel releases the lock when the holder ends, so it is never stale.
+
+A claim waits up to 30 seconds for the holder, and with --wait forever as long as flock(1) does. When the wait runs out, \
+the exit code is 8. With --shared several holders have the lock together.
+
+The flock on a directory is also the gate of the locks that lie in it: no other claim there begins or ends meanwhile.",
+    examples: "\
+beadlock hold flock:build.lock -- make
+beadlock hold --wait forever flock:/var/lib/thing -- ./migrate.sh
+beadlock hold --no-wait --conflict-exit-code 1 flock:build.lock -- make",
     heading: HEADING,
 };
 

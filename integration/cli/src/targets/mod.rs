@@ -63,6 +63,7 @@ pub fn help(scheme: Scheme) -> ProtocolHelp {
         Scheme::Tower => tower::HELP,
         Scheme::Memory => memory::HELP,
         Scheme::File => file::HELP,
+        Scheme::Flock => file::FLOCK_HELP,
     }
 }
 
@@ -70,7 +71,7 @@ pub fn help(scheme: Scheme) -> ProtocolHelp {
 pub fn offered(scheme: Scheme) -> Offered {
     match scheme {
         Scheme::Beads | Scheme::Memory => Offered::Directories,
-        Scheme::Lock | Scheme::File => Offered::Files,
+        Scheme::Lock | Scheme::File | Scheme::Flock => Offered::Files,
         Scheme::Tower => Offered::Names(lock_dir::names),
     }
 }
@@ -82,7 +83,7 @@ pub fn options(scheme: Scheme) -> &'static [&'static str] {
         Scheme::Lock => &[],
         Scheme::Tower => tower::OPTIONS,
         Scheme::Memory => memory::OPTIONS,
-        Scheme::File => file::OPTIONS,
+        Scheme::File | Scheme::Flock => file::OPTIONS,
     }
 }
 
@@ -92,7 +93,7 @@ pub fn ignores(scheme: Scheme, option: &str) -> Option<&'static str> {
         Scheme::Beads | Scheme::Lock => None,
         Scheme::Tower => tower::ignores(option),
         Scheme::Memory => memory::ignores(option),
-        Scheme::File => file::ignores(option),
+        Scheme::File | Scheme::Flock => file::ignores(option),
     }
 }
 
@@ -161,7 +162,7 @@ pub fn request(
         }
         Scheme::Tower => tower::request(Some(target), &typed.tower, claimer),
         Scheme::Memory => memory::request(target, &typed.memory, claimer),
-        Scheme::File => {
+        Scheme::File | Scheme::Flock => {
             let draft = LockDraft::Kernel(&File, typed.file.mode());
             Ok(claimer.request(target, draft).into())
         }
@@ -238,7 +239,24 @@ pub fn targets_of_claim(
             .reduce(|first, next| first.or_else(|error| next.map_err(|_| error)))
             .unwrap_or(Ok(()))?;
     }
+    refuse_own_gate(&targets)?;
     Ok(targets)
+}
+
+/// Refuses the flock on a directory together with a lock that lies in it: the flock is the gate of that lock, which
+/// would be waited for in vain.
+fn refuse_own_gate(targets: &[Option<Target>]) -> Result<(), Error> {
+    let all = || targets.iter().flatten();
+    let flocks = all().filter(|target| target.scheme == Scheme::Flock);
+    for (flock, other) in flocks.flat_map(|flock| all().map(move |other| (flock, other))) {
+        if other.has_record() && flock.path() == other.dir() {
+            let (flock, other) = (&flock.given, &other.given);
+            return Err(Error::usage(format!(
+                "{flock} is the gate of {other}, which would wait for it; leave {flock} out"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The words for the lock that an intent names, for messages.
@@ -273,9 +291,12 @@ pub fn refuse_options(scheme: Scheme, target: &str, given: &[&'static str]) -> R
         .iter()
         .filter(|option| !options(scheme).contains(option))
     {
-        let mut schemes = Scheme::ALL.into_iter();
-        if let Some(owner) = schemes.find(|scheme| options(*scheme).contains(option)) {
-            return Err(option_of(option, owner, target));
+        let owners: Vec<Scheme> = Scheme::ALL
+            .into_iter()
+            .filter(|scheme| options(*scheme).contains(option))
+            .collect();
+        if !owners.is_empty() {
+            return Err(option_of(option, &owners, target));
         }
         if let Some(why) = ignores(scheme, option) {
             return Err(Error::usage(format!(
@@ -319,11 +340,10 @@ mod tests {
                         .map_err(|error| error.to_string())
                         .err()
                         .unwrap_or_default();
-                    let wanted = format!(
-                        "{option} is for {}, and the target is x",
-                        rules(owner).locks
-                    );
-                    assert!(understands || words.starts_with(&wanted), "{words}");
+                    let names_it = words.starts_with(&format!("{option} is for "))
+                        && words.contains(rules(owner).locks)
+                        && words.contains(", and the target is x");
+                    assert!(understands || names_it, "{words}");
                 }
             }
         }

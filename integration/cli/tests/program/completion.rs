@@ -78,6 +78,7 @@ fn targets_are_databases_locks_names_and_directories() {
         "tower:",
         "memory:",
         "file:",
+        "flock:",
     ];
     for command in [
         "hold", "acquire", "release", "break", "wait", "check", "status",
@@ -89,6 +90,9 @@ fn targets_are_databases_locks_names_and_directories() {
         &["beadlock", "hold", "--and", "tower:"],
         &["tower:app-prod"],
     );
+    for option in ["--wait", "--drain"] {
+        until_answer(&scene, &["beadlock", "hold", option, ""], &["forever"]);
+    }
     until_answer(
         &scene,
         &["beadlock", "--lock-dir", "state", "hold", "tower:"],

@@ -201,6 +201,10 @@ fn a_protocol_has_a_page_with_its_options_and_their_commands() {
             "file",
             &["file:PATH", "--shared", "Options of hold and acquire:"],
         ),
+        (
+            "flock",
+            &["flock:PATH", "--shared", "Options of hold and acquire:"],
+        ),
     ] {
         let page = help(&scene, &["help", protocol]);
         for word in words {

@@ -533,7 +533,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
         (
             "hold --wait -5 -- touch ran",
             2,
-            "--wait -5: it cannot be below zero",
+            "--wait -5: it cannot be below zero; --wait forever has no end",
         ),
         ("wait --wait -1s", 2, "--wait -1s: it cannot be below zero"),
         (

@@ -74,7 +74,7 @@ fn every_wrong_word_is_exit_2_and_says_why() {
         ),
         (
             &["hold", "ftp:x", "--", "true"],
-            "unknown scheme ftp: (known: beads:DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH)",
+            "unknown scheme ftp: (known: beads:DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH, flock:PATH)",
         ),
         (
             &["hold", ".", "--", "true"],
@@ -177,6 +177,8 @@ fn a_target_of_the_environment_that_is_wrong_names_its_variable() {
         ("memory:/dev/null", 1, "memory:/dev/null is not a directory"),
         ("file:.", 2, "file:. names no file"),
         ("file:nowhere/x", 1, "does not exist; make it first"),
+        ("flock:nowhere/x", 1, "does not exist; make it first"),
+        ("lock:nowhere/x", 1, "does not exist; make it first"),
         ("ftp:x", 2, "unknown scheme ftp:"),
     ] {
         for args in [

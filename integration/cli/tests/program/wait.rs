@@ -92,6 +92,12 @@ fn a_wait_that_runs_out_is_exit_4_and_names_everything() {
                 .contains(&format!(" holder_pid={} holder_age_ms=", me()))
         );
     }
+    let mut forever = scene.beadlock(&["hold", "--wait", "forever", "--", "true"]);
+    forever.env("BEADLOCK_WAIT", "200ms");
+    let mut forever = Running::apart(forever);
+    until("it says that it has no limit", || {
+        forever.err().contains("no time limit")
+    });
     let mut command = scene.beadlock(&["wait"]);
     command.env("BEADLOCK_WAIT", "200ms");
     Running::apart(command)
@@ -107,6 +113,9 @@ fn a_wait_that_runs_out_is_exit_4_and_names_everything() {
         .run(&["wait", "lock:x.lock", "--wait", "0"])
         .expect(4, &[&said]);
     assert_eq!(scene.names(), [".exclusive-lock"]);
+    assert!(forever.is_running());
+    scene.unlock();
+    forever.end().expect(0, &["claimed .beads"]);
 }
 
 /// By the backoff it would look a second or two later.

@@ -333,11 +333,7 @@ fn flock_claim(results: &TrialResults) -> Judgement {
     if let Some(trial) = results.first_without(&[Key::FlockDeath]) {
         return limited(trial.says());
     }
-    by_who_writes(
-        results,
-        "by flock on a file beside it",
-        "by flock on a file beside it, on this machine only",
-    )
+    by_who_writes(results, "by flock", "by flock, on this machine only")
 }
 
 fn flock_wake(results: &TrialResults) -> Judgement {

@@ -47,8 +47,8 @@ use walk::Walk;
 /// `beadlock list [ROOT…]`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Locks of lock:PATH are found by their records, in files called lock, *.lock, *-lock or *_lock. Locks of file:PATH have
-no record and are not listed; `beadlock status file:PATH` looks at one.")]
+Locks of lock:PATH are found by their records, in files called lock, *.lock, *-lock or *_lock. Locks of file:PATH and
+flock:PATH have no record and are not listed; `beadlock status file:PATH` looks at one.")]
 pub struct List {
     /// The directories to look below; tower: is the lock directory [default: the working directory]
     #[arg(value_name = "ROOT")]

@@ -76,7 +76,7 @@ class Lock:
         cls: type[_L],
         target: Optional[_StrPath],
         holder: str,
-        wait: float,
+        wait: Optional[float],
         drain: Optional[float],
         version: Optional[str],
         about: Optional[str],
@@ -101,7 +101,9 @@ class Lock:
 
 @disjoint_base
 class FileLock:
-    def __new__(cls: type[_F], path: _StrPath, shared: bool, wait: float) -> _F: ...
+    def __new__(
+        cls: type[_F], path: _StrPath, shared: bool, wait: Optional[float]
+    ) -> _F: ...
     def acquire(self) -> None: ...
     def _acquire_unless(
         self, is_over: Optional[Callable[[], bool]], asker: Optional[tuple[int, int]]

@@ -18,7 +18,8 @@ StrPath = Union[str, "os.PathLike[str]"]
 class FileLock(_beadlock.FileLock, Guard):
     """The lock of a file: an flock on ``PATH.lock`` beside it, as ``flock(1)`` and ``beadlock hold file:PATH`` take it.
 
-    ``shared`` is for readers, who have it together. ``wait`` is for how many seconds a holder is waited for, 0 for none.
+    ``shared`` is for readers, who have it together. ``wait`` is for how many seconds a holder is waited for: 0 for none,
+    ``None`` or -1 for no end.
 
     >>> import json
     >>> with FileLock("todo.json") as lock:
@@ -37,7 +38,7 @@ class FileLock(_beadlock.FileLock, Guard):
     """
 
     def __new__(
-        cls: type[L], path: StrPath, *, shared: bool = False, wait: float = 30.0
+        cls: type[L], path: StrPath, *, shared: bool = False, wait: Optional[float] = 30.0
     ) -> L:
         return super().__new__(cls, path, shared, wait)
 
@@ -54,7 +55,7 @@ def save_json(
     *,
     schema: Optional[StrPath] = None,
     backups: int = 5,
-    wait: float = 30.0,
+    wait: Optional[float] = 30.0,
 ) -> None:
     """Gives the file at ``path`` this value as JSON, all of it or none, under its lock.
 
@@ -78,7 +79,7 @@ async def save_json_async(
     *,
     schema: Optional[StrPath] = None,
     backups: int = 5,
-    wait: float = 30.0,
+    wait: Optional[float] = 30.0,
 ) -> None:
     """``save_json`` without blocking the event loop."""
     text = _text(value)
@@ -93,7 +94,7 @@ def update_json(
     default: Any = None,
     schema: Optional[StrPath] = None,
     backups: int = 5,
-    wait: float = 30.0,
+    wait: Optional[float] = 30.0,
 ) -> Iterator[Any]:
     """The JSON in the file at ``path``, to be changed in a ``with`` block, all under its lock; ``default`` where there is no file.
 
@@ -118,7 +119,7 @@ async def update_json_async(
     default: Any = None,
     schema: Optional[StrPath] = None,
     backups: int = 5,
-    wait: float = 30.0,
+    wait: Optional[float] = 30.0,
 ) -> AsyncIterator[Any]:
     """``update_json`` without blocking the event loop."""
     async with FileLock(path, wait=wait) as lock:

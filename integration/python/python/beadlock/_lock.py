@@ -17,9 +17,10 @@ class Lock(_beadlock.Lock, Guard):
 
     ``target`` is written as for the ``beadlock`` command: ``".beads"``, ``"beads:DIR"``, ``"lock:PATH"``; without one it is
     ``$BEADLOCK_TARGET``, ``$BEADS_DIR``, else the nearest ``.beads``. ``holder`` is the name in the lock file and in daemons'
-    logs: ``$BEADLOCK_HOLDER``, else the program's. ``wait`` is for how many seconds a holder is waited for, 0 for none and
-    ``math.inf`` for no end; ``drain`` the same for a running cycle (130, without a wait 1). ``version`` is the holder's own, and
-    ``about`` the address (http or https) of what the lock is held for, such as a CI run: whoever waits sees it.
+    logs: ``$BEADLOCK_HOLDER``, else the program's. ``wait`` is for how many seconds a holder is waited for: 0 for none,
+    ``None`` or -1 for no end. ``drain`` is for how many seconds a running cycle is waited for (130, without a wait 1, and without
+    an end where the wait has none). ``version`` is the holder's own, and ``about`` the address (http or https) of what the lock
+    is held for, such as a CI run: whoever waits sees it.
 
     ``durable=False`` leaves out the sync of the lock file to the disk, for short turns on a ``lock:PATH`` that need not survive
     a power cut in one piece. The file may be empty then, and nobody claims it until a person removes it. The lock of a database
@@ -52,7 +53,7 @@ class Lock(_beadlock.Lock, Guard):
         target: Optional[Union[str, os.PathLike[str]]] = None,
         *,
         holder: Optional[str] = None,
-        wait: float = 10.0,
+        wait: Optional[float] = 10.0,
         drain: Optional[float] = None,
         version: Optional[str] = None,
         about: Optional[str] = None,

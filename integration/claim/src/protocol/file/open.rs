@@ -6,13 +6,15 @@ use std::{fs::File, io, path::Path, thread::sleep, time::Duration};
 
 use beadlock_base::regular::CAREFULLY;
 use beadlock_base::sys::{Flock, flock, process_id};
-use beadlock_base::{error::system_words, escape::escaped_path, permission};
+use beadlock_base::{
+    error::system_words, escape::escaped_path, filesystem::shared_file_system, permission,
+};
 use beadlock_core::record::file::Mode;
 use nix::errno::Errno;
 use nix::fcntl::{self, OFlag};
 use nix::sys::stat::{Mode as Permissions, SFlag, fstat, lstat};
 
-use super::target::{FileTarget, no_directory};
+use super::target::{FileTarget, Locks, no_directory};
 use crate::error::{Code, Error};
 use crate::words::{Part, to_type};
 
@@ -25,7 +27,8 @@ const LONGEST_NAME: usize = 255;
 /// Device and number: which file it is, for as long as it is open.
 pub type FileId = (u64, u64);
 
-/// A lock file, open: for writing where that is allowed, and never written.
+/// A lock file, open: for writing where that is allowed, and never written. A file or a directory that is locked itself
+/// is open for reading alone: those who watch it are not to hear that it was open for writing.
 #[derive(Debug)]
 pub struct OpenLockFile {
     file: File,
@@ -47,13 +50,15 @@ impl OpenLockFile {
     }
 
     fn open_or(target: &FileTarget, makes: bool) -> Result<Option<Self>, Error> {
+        let access = access(target);
+        let is_for_writing = access == OFlag::O_RDWR;
         for _ in 0..TRIES {
-            let (file, is_writable) = match open(target, OFlag::O_RDWR) {
-                Ok(file) => (file, true),
+            let (file, is_writable) = match open(target, access) {
+                Ok(file) => (file, is_for_writing),
                 // Made by itself: an open that would make it is refused in /tmp where it is somebody else's.
                 Err(Errno::ENOENT) if makes => {
-                    match open(target, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL) {
-                        Ok(file) => (file, true),
+                    match open(target, access | OFlag::O_CREAT | OFlag::O_EXCL) {
+                        Ok(file) => (file, is_for_writing),
                         Err(Errno::EEXIST) => continue,
                         Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => {
                             return Err(no_directory(target.file(), &errno.into()));
@@ -63,7 +68,9 @@ impl OpenLockFile {
                 }
                 Err(Errno::ENOENT) => return Ok(None),
                 // An flock needs no more than a descriptor.
-                Err(Errno::EACCES | Errno::EPERM | Errno::EROFS) => {
+                Err(Errno::EACCES | Errno::EPERM | Errno::EROFS)
+                    if is_for_writing || target.locks() == Locks::Beside =>
+                {
                     match open(target, OFlag::O_RDONLY) {
                         Ok(file) => (file, false),
                         Err(errno) => return Err(failed(target, &errno.into())),
@@ -73,11 +80,21 @@ impl OpenLockFile {
                     sleep(Duration::from_millis(5));
                     continue;
                 }
+                // A directory, or a program that runs.
+                Err(Errno::EISDIR | Errno::ETXTBSY)
+                    if is_for_writing && target.locks() == Locks::Itself =>
+                {
+                    match open(target, OFlag::O_RDONLY) {
+                        Ok(file) => (file, false),
+                        Err(errno) => return Err(failed(target, &errno.into())),
+                    }
+                }
                 Err(errno) => return Err(failed(target, &errno.into())),
             };
             let stat = fstat(&file).map_err(|errno| failed(target, &errno.into()))?;
             match stat.st_mode & SFlag::S_IFMT.bits() {
                 kind if kind == SFlag::S_IFREG.bits() => {}
+                kind if kind == SFlag::S_IFDIR.bits() && target.locks() == Locks::Itself => {}
                 kind if kind == SFlag::S_IFDIR.bits() => {
                     return Err(no_regular_file(target, "a directory"));
                 }
@@ -195,14 +212,28 @@ impl Drop for Flocked {
     }
 }
 
+/// How the lock file is opened. On a network file system the kernel may want it open for writing, because an exclusive
+/// flock is a lock on its bytes there.
+fn access(target: &FileTarget) -> OFlag {
+    match target.locks() {
+        Locks::Itself if shared_file_system(target.dir()).is_none() => OFlag::O_RDONLY,
+        Locks::Beside | Locks::Itself => OFlag::O_RDWR,
+    }
+}
+
 /// Opens the lock file, whatever is there, without waiting for anybody.
 fn open(target: &FileTarget, how: OFlag) -> nix::Result<File> {
     let carefully = OFlag::O_NOFOLLOW | CAREFULLY;
+    let permissions = match target.locks() {
+        Locks::Beside => 0o644,
+        // As flock(1) makes it.
+        Locks::Itself => 0o666,
+    };
     loop {
         match fcntl::open(
             target.lock_name(),
             how | carefully,
-            Permissions::from_bits_truncate(0o644),
+            Permissions::from_bits_truncate(permissions),
         ) {
             Err(Errno::EINTR) => {}
             opened => return opened.map(File::from),
@@ -229,7 +260,10 @@ pub(crate) fn failed(target: &FileTarget, error: &io::Error) -> Error {
             error,
         ),
         Errno::EACCES | Errno::EPERM => {
-            let its_own = || "who made it may let others in: chmod 0644".to_owned();
+            let its_own = || match target.locks() {
+                Locks::Beside => "who made it may let others in: chmod 0644".to_owned(),
+                Locks::Itself => "who owns it may let others in: chmod a+r".to_owned(),
+            };
             refused(
                 target,
                 &permission::directory_above(target.lock()).unwrap_or_else(its_own),
@@ -248,18 +282,19 @@ fn not_made(target: &FileTarget, error: &io::Error) -> Error {
         Errno::ENOSPC | Errno::EDQUOT => "make room, then try again",
         _ => "see to that, then try again",
     };
-    let (lock, why) = (escaped_path(target.lock()), system_words(error));
-    not_locked(
-        target,
-        &format!("the lock file {lock} cannot be made: {why}; {then}"),
-    )
+    let (lock, why) = (lock_file(target), system_words(error));
+    not_locked(target, &format!("{lock} cannot be made: {why}; {then}"))
 }
 
 /// What is too long, and for what: the file itself may be there.
 fn too_long(target: &FileTarget) -> String {
     let length = |path: &Path| path.file_name().unwrap_or_default().len();
     let (name, beside) = (length(target.file()), length(target.lock()));
-    if beside > LONGEST_NAME {
+    if beside > LONGEST_NAME && target.locks() == Locks::Itself {
+        format!(
+            "its name has {name} bytes, and a name has at most {LONGEST_NAME}; give it a shorter one"
+        )
+    } else if beside > LONGEST_NAME {
         let most = LONGEST_NAME - (beside - name);
         format!(
             "the file's name has {name} bytes, and with a lock file beside it at most {most}; give it a shorter one"
@@ -271,11 +306,17 @@ fn too_long(target: &FileTarget) -> String {
 }
 
 fn refused(target: &FileTarget, then: &str, error: &io::Error) -> Error {
-    let (lock, why) = (escaped_path(target.lock()), system_words(error));
-    not_locked(
-        target,
-        &format!("the lock file {lock} cannot be locked: {why}; {then}"),
-    )
+    let (lock, why) = (lock_file(target), system_words(error));
+    not_locked(target, &format!("{lock} cannot be locked: {why}; {then}"))
+}
+
+/// The file that the flock is on, for messages.
+fn lock_file(target: &FileTarget) -> String {
+    let path = escaped_path(target.lock());
+    match target.locks() {
+        Locks::Beside => format!("the lock file {path}"),
+        Locks::Itself => path,
+    }
 }
 
 fn no_regular_file(target: &FileTarget, what: &str) -> Error {

@@ -90,7 +90,8 @@ pub fn standing(target: &FileTarget, id: LockId) -> Option<Mode> {
     flock_of(id.pid, target.lock(), (id.device, id.inode))
 }
 
-fn is_above(pid: i32) -> bool {
+/// Whether this process runs in the process `pid`, at any depth.
+pub fn is_above(pid: i32) -> bool {
     let mut above = getppid().as_raw();
     while above > 0 {
         if above == pid {

@@ -9,7 +9,7 @@ use beadlock_core::{
     record::file,
 };
 
-use super::target::FileTarget;
+use super::{ancestor::Ancestor, target::FileTarget};
 use crate::error::{Code, Error, Exit, Holder};
 use crate::wait::Wait;
 use crate::words::{self, Part, to_type};
@@ -57,25 +57,27 @@ pub(crate) fn timed_out(target: &FileTarget, wait: Wait) -> Error {
             "wait for it to complete, or raise the timeout (--wait DUR)",
         ),
     };
+    let ancestor = Ancestor::among(&seen, target);
     let me = std::process::id();
-    let is_ours = |holder: &GateHolder| holder.pid.unsigned_abs() == me;
-    let (names, look) = match seen.first() {
-        Some(holder) if is_ours(holder) => {
-            let names = format!("another thread or task of this process (PID {me})");
-            (names, String::new())
+    let by = match (&ancestor, seen.first()) {
+        (Some(ancestor), _) => ancestor.to_string(),
+        (None, Some(holder)) if holder.pid.unsigned_abs() == me => {
+            format!("another thread or task of this process (PID {me}); {then}")
         }
-        Some(holder) => {
-            let see = words::see(holder.pid.into());
-            (names(&seen), format!("; to see its process: {see}"))
-        }
-        None => {
+        (None, Some(holder)) => format!(
+            "{}; {then}; to see its process: {}",
+            names(&seen),
+            words::see(holder.pid.into())
+        ),
+        (None, None) => {
             let look = to_type("lsof +D {}", &[Part::Path(target.dir())]);
-            let look =
-                format!("; when nothing seems to be at work, look for stuck processes: {look}");
-            (names(&seen), look)
+            format!(
+                "{}; {then}; when nothing seems to be at work, look for stuck processes: {look}",
+                names(&seen)
+            )
         }
     };
-    let message = format!("{said}: {name} is locked by {names}; {then}{look}");
+    let message = format!("{said}: {name} is locked by {by}");
     let mut detail = format!(
         "lock_file={} timeout_ms={}",
         escaped_path(target.lock()),
@@ -83,6 +85,9 @@ pub(crate) fn timed_out(target: &FileTarget, wait: Wait) -> Error {
     );
     if let Some(holder) = seen.first() {
         detail.push_str(&format!(" holder_pid={}", holder.pid));
+    }
+    if let Some(ancestor) = &ancestor {
+        detail.push_str(&format!(" holder_fd={}", ancestor.descriptor));
     }
     Error::new(Code::LockFailed, message)
         .ending(Exit::FileHeld)

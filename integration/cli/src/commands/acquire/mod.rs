@@ -58,13 +58,13 @@ Exit codes:
   2  the command line is wrong
   4  the target was held or busy until the wait ended
   5  the lock could not be checked
-  8  the lock of a file (file:PATH) was not obtained";
+  8  the lock of a file (file:PATH, flock:PATH) was not obtained";
 
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct AcquireArgs {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
-    /// [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH [env:
+    /// BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The process that the claim is for: the claim ends with it [default: the process that called; for a subshell,
     /// its shell]. A wrapper (timeout, sudo, xargs) ends soon, as a warning says, and a subshell in the background may

@@ -38,14 +38,14 @@ A claim in the fleet of a database is never taken away: its holder is told, with
 the claim.
 
 Exit 0: broken, or there was none. 1: another, stale lock is there, or it failed. 4: held (see --even-if-live), or the \
-gate is busy. 5: another lock is there, and it cannot be understood. The lock of a file (file:PATH) cannot be taken \
-from its process: it is said which one that is.";
+gate is busy. 5: another lock is there, and it cannot be understood. The lock of a file (file:PATH, \
+flock:PATH) cannot be taken from its process: it is said which one that is.";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct BreakArgs {
-    /// The database's directory, [beads:]DIR, lock:PATH, memory:DIR, tower:NAME or file:PATH [env: BEADLOCK_TARGET]
-    /// [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, memory:DIR, tower:NAME, file:PATH or flock:PATH
+    /// [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// Break the lock with this id, as beadlock status shows it
     #[arg(long, value_name = "ID", conflicts_with_all = ["holder", "malformed"])]
