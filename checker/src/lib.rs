@@ -43,6 +43,10 @@ pub use beadlock_base::error::Error;
 #[doc(inline)]
 pub use beadlock_core::check::{Cycle, Entered, check, should_skip_database};
 #[doc(inline)]
+pub use beadlock_core::facts::is_process_alive;
+#[doc(inline)]
+pub use beadlock_core::record::Rejected;
+#[doc(inline)]
 pub use beadlock_core::{
     Decision, GateLoss, NotChecked, Options, Place, Proceed, Reason, Record, Removed, Skip,
     StartedAt, Verdict, Watched,

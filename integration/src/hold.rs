@@ -2,7 +2,7 @@
 
 use beadlock_claim::error::Problem;
 use std::path::{Path, PathBuf};
-use std::{ffi::OsString, fmt, time::Duration};
+use std::{ffi::OsString, time::Duration};
 
 use beadlock_base::{escape::escaped_path, sys::process_id};
 use beadlock_core::Options;
@@ -21,6 +21,7 @@ use beadlock_claim::{
     outer,
     own_claims::OwnClaim,
     release::release,
+    released::{ReleaseError, Released},
     request::{ClaimRequest, LockDraft},
     target::Target,
 };
@@ -228,7 +229,8 @@ fn always_synced(target: &Target) -> Error {
 }
 
 /// A lock that this process holds. [`Claim::release`] ends it; dropping it is the net. A process that is forked
-/// meanwhile has a copy of it, which releases nothing.
+/// meanwhile has a copy of it, which releases nothing. It is `Send` and `Sync`, and belongs to no thread: see
+/// [`Claim::detach`] for one that another thread than its maker's has.
 #[derive(Debug)]
 #[must_use = "dropping the claim releases the lock at once"]
 pub struct Claim {
@@ -291,16 +293,39 @@ impl Claim {
         self
     }
 
-    /// Ends the claim. Someone else's lock in its place is left untouched, and that is not an error. Fails when the
-    /// lock could not be removed; the claim comes back with the error, still held.
-    pub fn release(self) -> Result<(), NotReleased> {
-        let patience = self.patience;
-        self.end(patience).map(|_| ())
+    /// Ends the claim. A nested one goes on.
+    ///
+    /// # Errors
+    /// [`Code::LockLost`] when the lock was not there any more, or was somebody else's, which is left untouched: what was
+    /// done since is not protected. Else the lock could not be removed: the claim comes back with the error, still held.
+    pub fn release(self) -> Result<Released, ReleaseError<Self>> {
+        let (patience, is_nested) = (self.patience, self.held.is_none());
+        let lost = match self.is_ours() || is_nested {
+            true => self.still_held().err(),
+            // A fork's copy.
+            false => None,
+        };
+        let (age, target, id) = (
+            self.held.as_ref().map_or(Duration::ZERO, Held::age),
+            self.target.clone(),
+            self.id.clone(),
+        );
+        let gone = |loss: Loss| loss.error(&id, None, age, &target);
+        let ended = match self.end(patience)? {
+            None => Ok(Released::GoesOn),
+            Some(Release::Released) => Ok(Released::Ended),
+            Some(Release::Gone) => Err(gone(Loss::Vanished)),
+            Some(Release::NotOurs(now)) => Err(gone(Loss::Changed(now))),
+        };
+        match lost.map_or(ended, Err) {
+            Ok(released) => Ok(released),
+            Err(lost) => Err(ReleaseError::of(lost, None)),
+        }
     }
 
     /// [`Claim::release`], waiting for the gate at most `patience`. The answer is what was there; of a nested claim
     /// nothing.
-    pub(crate) fn end(mut self, patience: Duration) -> Result<Option<Release>, NotReleased> {
+    pub(crate) fn end(mut self, patience: Duration) -> Result<Option<Release>, ReleaseError<Self>> {
         let Some(held) = self.take_ours() else {
             return Ok(None);
         };
@@ -309,17 +334,20 @@ impl Claim {
             Err(failed) => {
                 let (held, error) = *failed;
                 self.held = Some(held);
-                Err(NotReleased {
-                    claim: Box::new(self),
-                    error,
-                })
+                Err(ReleaseError::of(error, Some(self)))
             }
         }
     }
 
     /// `None`: there is nothing that this process would have to release.
     fn take_ours(&mut self) -> Option<Held> {
-        self.held.take().filter(|_| self.process == process_id())
+        let is_ours = self.is_ours();
+        self.held.take().filter(|_| is_ours)
+    }
+
+    /// Whether this is the process that has made it, and no fork of it.
+    fn is_ours(&self) -> bool {
+        self.process == process_id()
     }
 }
 
@@ -334,39 +362,6 @@ impl Drop for Claim {
                 &mut Uninterrupted,
             );
         }
-    }
-}
-
-/// A lock that could not be removed: the claim is still held.
-#[derive(Debug)]
-pub struct NotReleased {
-    claim: Box<Claim>,
-    error: Error,
-}
-
-impl NotReleased {
-    /// Why the lock could not be removed.
-    pub fn error(&self) -> &Error {
-        &self.error
-    }
-
-    /// The claim, to try again.
-    pub fn into_claim(self) -> Claim {
-        *self.claim
-    }
-}
-
-impl fmt::Display for NotReleased {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl std::error::Error for NotReleased {}
-
-impl From<NotReleased> for Error {
-    fn from(not_released: NotReleased) -> Self {
-        not_released.error
     }
 }
 

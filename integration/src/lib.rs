@@ -60,6 +60,7 @@ pub mod memory;
 #[doc(hidden)]
 pub use beadlock_base::asker::Asker;
 pub use beadlock_claim::envelope::{Envelope, Request};
+pub use beadlock_claim::released::{ReleaseError, Released};
 pub use beadlock_claim::wait::Wait;
 pub use beadlock_claim::{Code, Error, Holder};
-pub use hold::{Claim, Hold, NotReleased};
+pub use hold::{Claim, Hold};

@@ -40,6 +40,7 @@ pub mod own_claims;
 pub mod protocol;
 pub mod release;
 pub mod release_request;
+pub mod released;
 pub mod remote;
 pub mod report;
 pub mod request;

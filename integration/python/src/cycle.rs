@@ -52,7 +52,7 @@ impl Cycle {
 
     /// Ends the cycle: lets the gate go.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
-        match self.entered.pop(py, asker::of(py, None)?) {
+        match self.entered.pop(py, asker::of(py, None)?, false) {
             Some(_) => Ok(()),
             None => Err(PyRuntimeError::new_err("this cycle was not entered")),
         }

@@ -18,51 +18,68 @@ use crate::waiting;
 #[pyclass(subclass, frozen, module = "beadlock._beadlock")]
 pub struct FileLock {
     locking: Locking,
+    named: PathBuf,
+    reentrant: bool,
     locks: Stack<file::FileLock>,
 }
 
 #[pymethods]
 impl FileLock {
     #[new]
-    fn new(path: PathBuf, shared: bool, wait: Option<f64>) -> PyResult<Self> {
-        let locking = file::FileLock::on(path).wait(waiting::wait(wait)?);
-        let locking = if shared { locking.shared() } else { locking };
+    fn new(
+        path: PathBuf,
+        shared: bool,
+        wait: Option<f64>,
+        itself: bool,
+        mode: Option<u32>,
+        reentrant: bool,
+    ) -> PyResult<Self> {
+        let mut locking = if itself {
+            file::FileLock::itself(&path)
+        } else {
+            file::FileLock::on(&path)
+        };
+        locking = locking.wait(waiting::wait(wait)?);
+        if shared {
+            locking = locking.shared();
+        }
+        if let Some(mode) = mode {
+            locking = locking.permissions(permissions(mode)?);
+        }
         Ok(Self {
             locking,
+            named: path,
+            reentrant,
             locks: Stack::new(),
         })
     }
 
-    /// Locks the file, waiting for its holder.
-    fn acquire(&self, py: Python<'_>) -> PyResult<()> {
-        self.acquire_unless(py, None, None).map(|_| ())
-    }
-
-    /// Locks the file as acquire does, and asks `is_over` every 50 ms of a wait. False: it said so, and nothing is
-    /// locked.
+    /// Locks the file, waiting for its holder: for this many seconds, or as long as this lock waits. `is_over` is asked
+    /// every 50 ms of a wait. False: it said so, and nothing is locked.
     #[pyo3(name = "_acquire_unless")]
     fn acquire_unless(
         &self,
         py: Python<'_>,
         is_over: Option<Py<PyAny>>,
         asker: Option<Given>,
+        wait: Option<f64>,
     ) -> PyResult<bool> {
         let asker = asker::of(py, asker)?;
+        let own = waiting::of_call(wait)?.map(|wait| self.locking.clone().wait(wait));
+        if self.reentrant && self.locks.again(py, asker) {
+            return Ok(true);
+        }
+        let locking = own.as_ref().unwrap_or(&self.locking);
         let lock = waiting::acquire(py, is_over.as_ref(), |is_over| {
-            asker.run(|| self.locking.acquire_unless(is_over))
+            asker.run(|| locking.acquire_unless(is_over))
         })?;
         Ok(lock.map(|lock| self.locks.push(py, asker, lock)).is_some())
     }
 
-    /// Unlocks the file.
-    fn release(&self, py: Python<'_>) -> PyResult<()> {
-        self.release_as(py, None)
-    }
-
-    /// Ends the one of this asker, where there is one.
+    /// Ends the lock of this asker, where there is one: with the last release of several, or at once.
     #[pyo3(name = "_release_as")]
-    fn release_as(&self, py: Python<'_>, asker: Option<Given>) -> PyResult<()> {
-        self.end(py, asker)?
+    fn release_as(&self, py: Python<'_>, asker: Option<Given>, at_once: bool) -> PyResult<()> {
+        self.end(py, asker, at_once)?
             .map_or(Ok(()), |lost| Err(raised::of(py, &lost)))
     }
 
@@ -122,6 +139,25 @@ impl FileLock {
         self.locks.last(py, |_| ()).is_some()
     }
 
+    /// How often this thread or task has acquired it: 0 or 1, or more where it may.
+    #[getter]
+    fn lock_counter(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.locks.levels(py, asker::of(py, None)?))
+    }
+
+    /// For how many seconds this process has held it; None when not held.
+    #[getter]
+    fn age(&self, py: Python<'_>) -> Option<f64> {
+        self.locks.age(py).map(|age| age.as_secs_f64())
+    }
+
+    /// What was named.
+    #[getter]
+    #[pyo3(name = "_named")]
+    fn named(&self) -> &PathBuf {
+        &self.named
+    }
+
     /// The file, absolute; None when not held.
     #[getter]
     fn path(&self, py: Python<'_>) -> Option<PathBuf> {
@@ -135,19 +171,19 @@ impl FileLock {
     }
 
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
-        slf.get().acquire(slf.py())?;
+        slf.get().acquire_unless(slf.py(), None, None, None)?;
         Ok(slf)
     }
 
     #[pyo3(signature = (*raised))]
     fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        exit(py, raised, self.end(py, None))
+        exit(py, raised, self.end(py, None, false))
     }
 
     /// The end of an `async with` block of this asker.
     #[pyo3(name = "_exit_as", signature = (asker, *raised))]
     fn exit_as(&self, py: Python<'_>, asker: Given, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        exit(py, raised, self.end(py, Some(asker)))
+        exit(py, raised, self.end(py, Some(asker), false))
     }
 }
 
@@ -164,12 +200,26 @@ impl FileLock {
     }
 
     /// Ends the lock; returns how it had been lost, where it had.
-    fn end(&self, py: Python<'_>, asker: Option<Given>) -> PyResult<Option<Error>> {
+    fn end(
+        &self,
+        py: Python<'_>,
+        asker: Option<Given>,
+        at_once: bool,
+    ) -> PyResult<Option<Error>> {
         let asker = asker::of(py, asker)?;
-        match self.locks.pop(py, asker) {
-            Some(Popped::Ours(lock)) => Ok(py.detach(|| lock.release().err())),
-            Some(Popped::OfAnother) => Ok(None),
+        match self.locks.pop(py, asker, at_once) {
+            Some(Popped::Ours(lock)) => Ok(py.detach(|| lock.release().err().map(Error::from))),
+            Some(Popped::Kept | Popped::OfAnother) => Ok(None),
             None => Err(not_held()),
         }
     }
+}
+
+/// The permissions of a file that is made.
+fn permissions(mode: u32) -> PyResult<u32> {
+    if mode > 0o777 {
+        let words = format!("a mode is permissions, such as 0o660: {mode:#o}");
+        return Err(PyValueError::new_err(words));
+    }
+    Ok(mode)
 }

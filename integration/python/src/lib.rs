@@ -29,6 +29,9 @@ mod waiting;
 #[pyo3::pymodule]
 mod _beadlock {
     #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "as every Python package calls it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
     use super::asker::now;
     #[pymodule_export]
     use super::cycle::Cycle;

@@ -16,6 +16,8 @@ use crate::waiting;
 #[pyclass(subclass, frozen, module = "beadlock._beadlock")]
 pub struct Lock {
     hold: Hold,
+    named: Option<PathBuf>,
+    reentrant: bool,
     claims: Stack<Claim>,
 }
 
@@ -30,7 +32,9 @@ impl Lock {
         version: Option<String>,
         about: Option<String>,
         durable: bool,
+        reentrant: bool,
     ) -> PyResult<Self> {
+        let named = target.clone();
         let mut hold = target
             .map_or_else(Hold::found, Hold::target)
             .holder(holder)
@@ -49,25 +53,31 @@ impl Lock {
         }
         Ok(Self {
             hold,
+            named,
+            reentrant,
             claims: Stack::new(),
         })
     }
 
-    /// Claims, waiting for the holder.
-    fn acquire(&self, py: Python<'_>) -> PyResult<()> {
-        self.acquire_unless(py, None, None).map(|_| ())
-    }
-
-    /// Claims as acquire does, and asks `is_over` every 50 ms of a wait. False: it said so, and nothing is claimed.
+    /// Claims, waiting for the holder: for this many seconds, or as long as this lock waits. `is_over` is asked every
+    /// 50 ms of a wait. False: it said so, and nothing is claimed.
     #[pyo3(name = "_acquire_unless")]
     fn acquire_unless(
         &self,
         py: Python<'_>,
         is_over: Option<Py<PyAny>>,
         asker: Option<Given>,
+        wait: Option<f64>,
     ) -> PyResult<bool> {
         let asker = asker::of(py, asker)?;
-        let hold = self.hold.clone();
+        let wait = waiting::of_call(wait)?;
+        if self.reentrant && self.claims.again(py, asker) {
+            return Ok(true);
+        }
+        let mut hold = self.hold.clone();
+        if let Some(wait) = wait {
+            hold = hold.wait(wait);
+        }
         let claim = waiting::acquire(py, is_over.as_ref(), |is_over| {
             asker.run(|| hold.claim_unless(is_over))
         })?;
@@ -76,15 +86,10 @@ impl Lock {
             .is_some())
     }
 
-    /// Ends the claim.
-    fn release(&self, py: Python<'_>) -> PyResult<()> {
-        self.release_as(py, None)
-    }
-
-    /// Ends the one of this asker, where there is one.
+    /// Ends the claim of this asker, where there is one: with the last release of several, or at once.
     #[pyo3(name = "_release_as")]
-    fn release_as(&self, py: Python<'_>, asker: Option<Given>) -> PyResult<()> {
-        self.end(py, asker)?
+    fn release_as(&self, py: Python<'_>, asker: Option<Given>, at_once: bool) -> PyResult<()> {
+        self.end(py, asker, at_once)?
             .map_or(Ok(()), |lost| Err(raised::of(py, &lost)))
     }
 
@@ -102,6 +107,25 @@ impl Lock {
         self.claims.last(py, |_| ()).is_some()
     }
 
+    /// How often this thread or task has acquired it: 0 or 1, or more where it may.
+    #[getter]
+    fn lock_counter(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.claims.levels(py, asker::of(py, None)?))
+    }
+
+    /// For how many seconds this process has held it; None when not held.
+    #[getter]
+    fn age(&self, py: Python<'_>) -> Option<f64> {
+        self.claims.age(py).map(|age| age.as_secs_f64())
+    }
+
+    /// What was named; None: what is found.
+    #[getter]
+    #[pyo3(name = "_named")]
+    fn named(&self) -> Option<&PathBuf> {
+        self.named.as_ref()
+    }
+
     /// The id of this one claim, as the lock file has it; None when not held.
     #[getter]
     fn id(&self, py: Python<'_>) -> Option<String> {
@@ -115,40 +139,47 @@ impl Lock {
     }
 
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
-        slf.get().acquire(slf.py())?;
+        slf.get().acquire_unless(slf.py(), None, None, None)?;
         Ok(slf)
     }
 
     #[pyo3(signature = (*raised))]
     fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        exit(py, raised, self.end(py, None))
+        exit(py, raised, self.end(py, None, false))
     }
 
     /// The end of an `async with` block of this asker.
     #[pyo3(name = "_exit_as", signature = (asker, *raised))]
     fn exit_as(&self, py: Python<'_>, asker: Given, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        exit(py, raised, self.end(py, Some(asker)))
+        exit(py, raised, self.end(py, Some(asker), false))
     }
 }
 
 impl Lock {
     /// Ends the claim; returns how it had been lost, where it had.
-    fn end(&self, py: Python<'_>, asker: Option<Given>) -> PyResult<Option<Error>> {
+    fn end(
+        &self,
+        py: Python<'_>,
+        asker: Option<Given>,
+        at_once: bool,
+    ) -> PyResult<Option<Error>> {
         let asker = asker::of(py, asker)?;
-        let claim = match self.claims.pop(py, asker) {
+        let claim = match self.claims.pop(py, asker, at_once) {
             Some(Popped::Ours(claim)) => claim,
-            Some(Popped::OfAnother) => return Ok(None),
+            Some(Popped::Kept | Popped::OfAnother) => return Ok(None),
             None => return Err(not_held()),
         };
-        let ended = py.detach(|| {
-            let lost = claim.still_held().err();
-            claim.release().map(|()| lost)
-        });
-        ended.map_err(|not_released| {
-            let error = raised::of(py, not_released.error());
-            self.claims.push(py, asker, not_released.into_claim());
-            error
-        })
+        let Err(failed) = py.detach(|| claim.release()) else {
+            return Ok(None);
+        };
+        let error = failed.error().clone();
+        match failed.into_guard() {
+            None => Ok(Some(error)),
+            Some(claim) => {
+                self.claims.push(py, asker, claim);
+                Err(raised::of(py, &error))
+            }
+        }
     }
 }
 

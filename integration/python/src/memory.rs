@@ -62,14 +62,14 @@ impl MemoryLock {
 
     /// Releases the last guard; returns how it had been lost, where it had. None too where there is none.
     fn release(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        let Some(Popped::Ours(guard)) = self.guards.pop(py, asker::of(py, None)?) else {
+        let Some(Popped::Ours(guard)) = self.guards.pop(py, asker::of(py, None)?, false) else {
             return Ok(None);
         };
-        let ended = py.detach(|| {
-            let lost = guard.still_held().err().map(|lost| lost.to_string());
-            guard.release().map(|()| lost)
-        });
-        ended.map_err(|error: Error| raised::of(py, &error))
+        match py.detach(|| guard.release()) {
+            Ok(_) => Ok(None),
+            Err(failed) if failed.is_lost() => Ok(Some(failed.to_string())),
+            Err(failed) => Err(raised::of(py, failed.error())),
+        }
     }
 
     /// How the last guard was lost, where it was. None too where there is none.

@@ -46,6 +46,11 @@ pub fn wait(seconds: Option<f64>) -> PyResult<Wait> {
     })
 }
 
+/// The wait of one call; `None`: the lock's own. One without an end is said as -1 or infinity.
+pub fn of_call(seconds: Option<f64>) -> PyResult<Option<Wait>> {
+    seconds.map(|seconds| wait(Some(seconds))).transpose()
+}
+
 /// A duration of this many seconds; `what` names it in the error.
 pub fn duration(what: &str, seconds: f64) -> PyResult<Duration> {
     if seconds.is_nan() || seconds < 0.0 {

@@ -266,3 +266,36 @@ fn a_lock_at_a_path_can_do_without_the_sync() {
         "{calls}"
     );
 }
+
+#[test]
+fn guards_go_to_other_threads() {
+    fn is_send_and_sync<T: Send + Sync + 'static>() {}
+    is_send_and_sync::<Claim>();
+    is_send_and_sync::<crate::file::FileLock>();
+    is_send_and_sync::<crate::memory::Guard>();
+    is_send_and_sync::<beadlock_core::Cycle>();
+    is_send_and_sync::<ReleaseError<Claim>>();
+}
+
+#[test]
+fn a_release_says_whether_the_lock_stood() {
+    let (_top, dir) = database();
+    let claim = || Hold::on(&dir).claim().unwrap();
+    let lost = |claim: Claim, how: &str| {
+        let error = claim.release().unwrap_err();
+        assert!(error.is_lost() && error.to_string().contains(how), "{error}");
+        assert!(error.into_guard().is_none());
+    };
+    assert_eq!(claim().release().unwrap(), Released::Ended);
+
+    let vanishes = claim();
+    std::fs::remove_file(vanishes.path()).unwrap();
+    lost(vanishes, "vanished");
+
+    let changes = claim();
+    let path = changes.path();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "another's").unwrap();
+    lost(changes, "overwritten");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "another's");
+}

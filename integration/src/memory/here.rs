@@ -10,6 +10,7 @@ use std::time::Duration;
 use beadlock_base::deadline::boottime;
 use beadlock_core::Options;
 use beadlock_core::look::look;
+use beadlock_core::take::Release;
 
 use beadlock_base::poll::wait_for;
 use beadlock_claim::error::{Code, Error};
@@ -18,7 +19,7 @@ use beadlock_claim::wait::{Deadline, Wait};
 use beadlock_claim::{
     kept_lock::KeptLock, lease::renewal_thread::HeartbeatEvent, loss::Loss, outer, retry,
 };
-use beadlock_claim::{release::release, target::Target};
+use beadlock_claim::{release::release, released::Released, target::Target};
 
 /// How often it is looked whether another thread has done.
 const SHORTLY: Duration = Duration::from_millis(5);
@@ -176,13 +177,13 @@ impl Standing {
     }
 
     /// Releases the lock. In a fork nothing is released: the lock is the parent's, whose threads are not there.
-    pub fn release(&mut self) -> Result<(), Error> {
+    pub fn release(&mut self) -> Result<Released, Error> {
         let Some(keeping) = locked(&self.keeping).take() else {
-            return Ok(());
+            return Ok(Released::GoesOn);
         };
-        if self.turn.process != std::process::id() {
+        if !self.is_ours() {
             std::mem::forget(keeping);
-            return Ok(());
+            return Ok(Released::GoesOn);
         }
         let Some(held) = keeping.end() else {
             let message = format!(
@@ -191,9 +192,19 @@ impl Standing {
             );
             return Err(Error::new(Code::Io, message));
         };
-        release(held, self.target.dir(), PATIENCE, &mut Uninterrupted)
-            .map(|_| ())
-            .map_err(|failed| failed.1)
+        let ended = release(held, self.target.dir(), PATIENCE, &mut Uninterrupted);
+        let loss = match ended.map_err(|failed| failed.1)? {
+            Release::Released => return Ok(Released::Ended),
+            Release::Gone => Loss::Vanished,
+            Release::NotOurs(now) => Loss::Changed(now),
+        };
+        let age = boottime().saturating_sub(self.since);
+        Err(loss.error(&self.id, None, age, &self.target))
+    }
+
+    /// Whether this process has made it, and is no fork of that one.
+    pub fn is_ours(&self) -> bool {
+        self.turn.process == std::process::id()
     }
 }
 

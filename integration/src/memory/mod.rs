@@ -50,7 +50,11 @@ use beadlock_claim::{
     request::{ClaimRequest, LockDraft},
 };
 use beadlock_claim::{environment::Environment, wait::Wait};
-use beadlock_claim::{release::release, target::Target};
+use beadlock_claim::{
+    release::release,
+    released::{ReleaseError, Released},
+    target::Target,
+};
 use here::{DirectoryEntry, Standing};
 
 pub use beadlock_claim::protocol::memory::{WAIT, status::Status};
@@ -246,7 +250,8 @@ impl MemoryLock {
     }
 }
 
-/// The lock of a directory, held by this process and refreshed every 3 s. Dropping the last guard of it releases it.
+/// The lock of a directory, held by this process and refreshed every 3 s. Dropping the last guard of it releases it. It
+/// is `Send` and `Sync`.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock at once"]
 pub struct Guard {
@@ -277,10 +282,23 @@ impl Guard {
         self.standing.still_held()
     }
 
-    /// Releases the lock, where this is the last guard. Someone else's lock in its place is left untouched, and that is
-    /// not an error. Fails when the lock could not be removed: it is stale 30 seconds later.
-    pub fn release(self) -> Result<(), Error> {
-        Arc::into_inner(self.standing).map_or(Ok(()), |mut last| last.release())
+    /// Releases the lock, where this is the last guard.
+    ///
+    /// # Errors
+    /// [`Code::LockLost`] when the lock was not there any more, or was somebody else's, which is left untouched. Else the
+    /// lock could not be removed: it is stale 30 seconds later.
+    pub fn release(self) -> Result<Released, ReleaseError<Self>> {
+        let Some(mut last) = Arc::into_inner(self.standing) else {
+            return Ok(Released::GoesOn);
+        };
+        let lost = match last.is_ours() {
+            true => last.still_held().err(),
+            false => None,
+        };
+        match last.release().and_then(|ended| lost.map_or(Ok(ended), Err)) {
+            Ok(released) => Ok(released),
+            Err(error) => Err(ReleaseError::of(error, None)),
+        }
     }
 }
 

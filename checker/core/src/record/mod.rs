@@ -228,6 +228,16 @@ impl RecordKind {
 }
 
 impl Record {
+    /// Reads the content of a beads lock file, `.exclusive-lock` or that of a `lock:PATH`, and validates it: a holder, a
+    /// positive PID, a host name and a time (docs/protocol.md#the-lock-file).
+    ///
+    /// # Errors
+    /// [`Rejected::Malformed`]: the bytes are not JSON, or a field has a wrong type. [`Rejected::Invalid`]: a needed value
+    /// is missing or not allowed. A daemon leaves a database with such a file alone.
+    pub fn read(bytes: &[u8]) -> Result<Self, Rejected> {
+        beads::Record::parse(bytes).map(Self::Beads)
+    }
+
     /// Name of the holder: `holder`, `actor` or `session_id`. Untrusted (docs/design.md#untrusted-names).
     pub fn holder(&self) -> &str {
         self.lock().common().holder

@@ -11,7 +11,7 @@ A tool that needs a database to itself claims it; a daemon looks before every cy
 Waiting lets other threads run, and Ctrl-C ends it with nothing claimed. ``async with`` does it without blocking the event loop.
 """
 
-from ._beadlock import Decision, should_skip_database
+from ._beadlock import Decision, __version__, should_skip_database
 from ._cycle import Cycle
 from ._file import FileLock, save_json, save_json_async, update_json, update_json_async
 from ._lock import Lock
@@ -43,6 +43,7 @@ __all__ = [
     "NoTarget",
     "Skipped",
     "UsageError",
+    "__version__",
     "save_json",
     "save_json_async",
     "should_skip_database",

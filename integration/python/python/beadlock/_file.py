@@ -19,7 +19,10 @@ class FileLock(_beadlock.FileLock, Guard):
     """The lock of a file: an flock on ``PATH.lock`` beside it, as ``flock(1)`` and ``beadlock hold file:PATH`` take it.
 
     ``shared`` is for readers, who have it together. ``wait`` is for how many seconds a holder is waited for: 0 for none,
-    ``None`` or -1 for no end.
+    ``None`` or -1 for no end; ``acquire(wait=5)`` has one of its own. ``itself`` locks that very file or directory, as
+    ``flock PATH`` does and ``flock:PATH`` names it; it is not written under that. ``mode`` is the permissions of a lock file that
+    is made, such as ``0o660``, whatever the umask is. With ``reentrant=True`` the thread or task that has the lock by this object
+    acquires it once more at once, and keeps it until the last release.
 
     >>> import json
     >>> with FileLock("todo.json") as lock:
@@ -38,9 +41,16 @@ class FileLock(_beadlock.FileLock, Guard):
     """
 
     def __new__(
-        cls: type[L], path: StrPath, *, shared: bool = False, wait: Optional[float] = 30.0
+        cls: type[L],
+        path: StrPath,
+        *,
+        shared: bool = False,
+        wait: Optional[float] = 30.0,
+        itself: bool = False,
+        mode: Optional[int] = None,
+        reentrant: bool = False,
     ) -> L:
-        return super().__new__(cls, path, shared, wait)
+        return super().__new__(cls, path, shared, wait, itself, mode, reentrant)
 
     def save_json(
         self, value: Any, *, schema: Optional[StrPath] = None, backups: int = 5

@@ -26,6 +26,9 @@ class Lock(_beadlock.Lock, Guard):
     a power cut in one piece. The file may be empty then, and nobody claims it until a person removes it. The lock of a database
     is always synced: ``acquire`` raises ``beadlock.UsageError``.
 
+    ``acquire(wait=5)`` has a wait of its own, and ``with lock.acquire(wait=5):`` releases at its end. With ``reentrant=True`` the
+    thread or task that has it by this object acquires it once more at once, and keeps it until the last release.
+
     >>> import beadlock
     >>> with Lock(".beads", holder="importer"):
     ...     str(beadlock.should_skip_database(".beads"))
@@ -58,9 +61,12 @@ class Lock(_beadlock.Lock, Guard):
         version: Optional[str] = None,
         about: Optional[str] = None,
         durable: bool = True,
+        reentrant: bool = False,
     ) -> L:
         name = _program() if holder is None else holder
-        return super().__new__(cls, target, name, wait, drain, version, about, durable)
+        return super().__new__(
+            cls, target, name, wait, drain, version, about, durable, reentrant
+        )
 
 
 def _program() -> str:

@@ -59,8 +59,8 @@ class _Somebodys(BeadlockError):
     """How many seconds ago that was."""
 
 
-class LockHeld(_Somebodys):
-    """Somebody holds the lock, and the wait ran out.
+class LockHeld(_Somebodys, TimeoutError):
+    """Somebody holds the lock, and the wait ran out: a ``TimeoutError`` too.
 
     >>> import os
     >>> from beadlock import Lock

@@ -35,7 +35,7 @@ import warnings
 from typing import Any, Callable, Optional, TypeVar, Union, cast
 
 from . import _beadlock
-from ._guard import Guard, guarded
+from ._guard import Block, guarded
 from .errors import BeadlockError, _Somebodys
 
 __all__ = ["LockError", "MemoryLock", "get_lock", "is_process_alive", "with_lock"]
@@ -159,7 +159,7 @@ def _tell(line: str) -> None:
             print(line, file=sys.stderr)
 
 
-class _Held(Guard):
+class _Held(Block):
     """A lock that is had for a block."""
 
     def __init__(
@@ -167,12 +167,21 @@ class _Held(Guard):
     ) -> None:
         self._lock, self._operation, self._max_wait = lock, operation, max_wait
 
-    def _acquire_unless(self, is_over: Optional[Callable[[], bool]]) -> bool:
+    def _acquire_unless(
+        self,
+        is_over: Optional[Callable[[], bool]],
+        asker: Optional[tuple[int, int]],
+        wait: Optional[float],
+    ) -> bool:
+        # The process has it, whichever of its threads and tasks asks.
         return self._lock._acquired(
             self._operation, self._lock._patience(self._max_wait), True, is_over
         )
 
-    def release(self) -> None:
+    def _release_as(self, asker: Optional[tuple[int, int]], at_once: bool) -> None:
+        self._lock.release()
+
+    def _exit_as(self, asker: tuple[int, int], *raised: object) -> None:
         self._lock.release()
 
     def __enter__(self: H) -> H:
@@ -180,7 +189,7 @@ class _Held(Guard):
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self.release()
+        self._lock.release()
 
 
 _default_lock: Optional[MemoryLock] = None

@@ -14,6 +14,7 @@ use super::queue::Place;
 use super::turn::{self, InTurn, Turn};
 use super::{outer, refused, target::FileTarget};
 use crate::observe::{NOTICE_AFTER, NotAcquired, TICK, Uninterrupted, WaitControl, WaitingFor};
+use crate::released::{ReleaseError, Released};
 use crate::wait::{Deadline, Wait};
 use crate::{
     cancel_check::CancelCheck,
@@ -26,7 +27,8 @@ use beadlock_base::poll::wait_for;
 #[cfg(doc)]
 use crate::error::Code;
 
-/// A file that is locked. [`FileLock::release`] ends it; dropping it is the net.
+/// A file that is locked. [`FileLock::release`] ends it; dropping it is the net. It is `Send` and `Sync`: see
+/// [`FileLock::detach`] for one that another thread than its maker's has.
 #[derive(Debug)]
 #[must_use = "dropping the lock lets it go at once"]
 pub struct FileLock {
@@ -53,6 +55,13 @@ impl FileLock {
     /// before.
     pub fn on(path: impl AsRef<Path>) -> Locking {
         Locking::of(path.as_ref())
+    }
+
+    /// A lock to be taken on the file or the directory at `path` itself, as flock(1) takes it: `flock:PATH`. A file is made
+    /// where none is, a directory is not. Under such a lock nothing is written: a write puts another file in the place of
+    /// this one.
+    pub fn itself(path: impl AsRef<Path>) -> Locking {
+        Locking::itself(path.as_ref())
     }
 
     /// Takes the lock of the file at `path` for this process alone, as [`FileLock::on`] with its defaults. Fails as
@@ -230,10 +239,14 @@ impl FileLock {
         &self.target
     }
 
-    /// Ends the lock. It is gone in any case; the answer is whether it stood until now. Of a nested one nothing is
-    /// released. Fails with [`Code::LockLost`], as [`FileLock::still_held`].
-    pub fn release(self) -> Result<(), Error> {
-        self.still_held()
+    /// Ends the lock. It is gone in any case; a nested one goes on. Fails with [`Code::LockLost`], as
+    /// [`FileLock::still_held`], where it had not stood until now.
+    pub fn release(self) -> Result<Released, ReleaseError<Self>> {
+        match self.still_held() {
+            Ok(()) if self.is_nested() => Ok(Released::GoesOn),
+            Ok(()) => Ok(Released::Ended),
+            Err(lost) => Err(ReleaseError::of(lost, None)),
+        }
     }
 }
 
@@ -408,11 +421,26 @@ pub struct Locking {
 
 impl Locking {
     pub(crate) fn of(path: &Path) -> Self {
+        Self::found(FileTarget::of(path))
+    }
+
+    fn itself(path: &Path) -> Self {
+        Self::found(FileTarget::itself(path))
+    }
+
+    fn found(target: Result<FileTarget, Error>) -> Self {
         Self {
-            target: FileTarget::of(path),
+            target,
             mode: Mode::Exclusive,
             wait: Wait::UpTo(WAIT),
         }
+    }
+
+    /// The permissions of a lock file that is made, such as `0o660`, whatever the umask is. One that is there keeps its
+    /// own.
+    pub fn permissions(mut self, mode: u32) -> Self {
+        self.target = self.target.map(|target| target.with_permissions(mode));
+        self
     }
 
     /// For how long a holder is waited for.

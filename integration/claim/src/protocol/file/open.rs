@@ -12,7 +12,7 @@ use beadlock_base::{
 use beadlock_core::record::file::Mode;
 use nix::errno::Errno;
 use nix::fcntl::{self, OFlag};
-use nix::sys::stat::{Mode as Permissions, SFlag, fstat, lstat};
+use nix::sys::stat::{Mode as Permissions, SFlag, fchmod, fstat, lstat};
 
 use super::target::{FileTarget, Locks, no_directory};
 use crate::error::{Code, Error};
@@ -58,7 +58,10 @@ impl OpenLockFile {
                 // Made by itself: an open that would make it is refused in /tmp where it is somebody else's.
                 Err(Errno::ENOENT) if makes => {
                     match open(target, access | OFlag::O_CREAT | OFlag::O_EXCL) {
-                        Ok(file) => (file, is_for_writing),
+                        Ok(file) => {
+                            set_permissions(target, &file)?;
+                            (file, is_for_writing)
+                        }
                         Err(Errno::EEXIST) => continue,
                         Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => {
                             return Err(no_directory(target.file(), &errno.into()));
@@ -239,6 +242,14 @@ fn open(target: &FileTarget, how: OFlag) -> nix::Result<File> {
             opened => return opened.map(File::from),
         }
     }
+}
+
+/// Gives a lock file that was just made the permissions that were asked for.
+fn set_permissions(target: &FileTarget, made: &File) -> Result<(), Error> {
+    target.permissions().map_or(Ok(()), |mode| {
+        fchmod(made, Permissions::from_bits_truncate(mode))
+            .map_err(|errno| not_made(target, &errno.into()))
+    })
 }
 
 fn errno(error: &io::Error) -> Errno {

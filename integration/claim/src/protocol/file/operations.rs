@@ -8,7 +8,7 @@ use beadlock_core::record::file::{LockId, Mode};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::lock::FileLock;
+use super::{lock::FileLock, target::Locks};
 use crate::error::{Code, Error};
 use beadlock_files::append::{Appended, WholeLines, append as append_lines};
 use beadlock_files::entry::{Beside, NamedFile};
@@ -191,6 +191,14 @@ impl FileLock {
             let path = escaped_path(self.path());
             let message =
                 format!("{path} is locked by many at once (shared), and so for reading only");
+            return Err(Error::usage(message).into());
+        }
+        if self.target().locks() == Locks::Itself {
+            let path = escaped_path(self.path());
+            let message = format!(
+                "{path} is locked itself, and a write would put another file in its place; to write it, lock \
+                 {path}.lock beside it (FileLock::on, file:{path})"
+            );
             return Err(Error::usage(message).into());
         }
         let _turn = self.turn()?;

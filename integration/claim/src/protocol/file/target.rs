@@ -50,13 +50,15 @@ impl Locks {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileTarget(Arc<Paths>);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Paths {
     locks: Locks,
     named: PathBuf,
     /// Absolute, and no symbolic link itself.
     file: PathBuf,
     lock: CString,
+    /// Of a lock file that is made; `None`: the usual ones.
+    permissions: Option<u32>,
 }
 
 impl FileTarget {
@@ -118,6 +120,7 @@ impl FileTarget {
             named,
             file,
             lock,
+            permissions: None,
         })))
     }
 
@@ -128,7 +131,19 @@ impl FileTarget {
             named,
             file,
             lock,
+            permissions: None,
         }))
+    }
+
+    /// The same with these permissions for a lock file that is made.
+    pub(crate) fn with_permissions(self, mode: u32) -> Self {
+        let mut paths = Arc::unwrap_or_clone(self.0);
+        paths.permissions = Some(mode);
+        Self(Arc::new(paths))
+    }
+
+    pub(crate) fn permissions(&self) -> Option<u32> {
+        self.0.permissions
     }
 
     /// Which file the flock is on.
