@@ -27,8 +27,9 @@ pub(crate) struct AgentCli {
     pub(super) policy: Policy,
     #[command(flatten)]
     pub(super) agent: AgentOptions,
-    /// A database: the directory that holds `.exclusive-lock`. May be given more than once, and adds to those of
-    /// --config [default: without --root and others the nearest .beads up the tree]
+    /// A database: the directory that holds `.exclusive-lock`; any other one is dir:PATH, with --exec or --action none.
+    /// May be given more than once, and adds to those of --config [default: without --root and others the nearest
+    /// .beads up the tree]
     #[arg(long, value_name = "DIR", env = "BEADLOCK_AGENT_DB", display_order = 1)]
     pub(super) db: Vec<PathBuf>,
     /// Databases and settings, in TOML; read again on SIGHUP. What is said here and in the environment beats it

@@ -1,10 +1,13 @@
 //! The file of `--config` (docs/design.md#settings): TOML whose keys are the names of the options. The keys at its top
 //! are the agent's, or the defaults of every database; a `[[database]]` names a database and overrides these.
 
+use std::ffi::{OsStr, OsString};
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_base::escape::escaped;
+use beadlock_core::target::Scheme;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer, ValueDeserializer};
@@ -192,8 +195,16 @@ fn list<'a, 'i>(
 
 /// A path, made absolute.
 fn path(key: &str, value: &Spanned<DeValue<'_>>, base: &Path) -> Result<PathBuf, Mistake> {
+    let absolute = |path: PathBuf| match path.as_os_str().as_bytes().strip_prefix(b"dir:") {
+        Some(rest) if key == "dir" => {
+            let mut target = OsString::from(Scheme::Dir.prefix());
+            target.push(base.join(OsStr::from_bytes(rest)));
+            PathBuf::from(target)
+        }
+        _ => base.join(path),
+    };
     value::read_path(ValueDeserializer::from(value.clone()))
-        .map(|path: PathBuf| base.join(path))
+        .map(absolute)
         .map_err(|error| (value.span(), in_words(key, error.message())))
 }
 

@@ -12,12 +12,13 @@ use std::thread;
 use beadlock_base::mounts::Mounts;
 use beadlock_core::database::{Database, DatabaseVariables, Directories, Suggest};
 use beadlock_core::redirect;
+use beadlock_core::target::{ParsedTarget, Scheme};
 use beadlock_trust::{Owners, Refusal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::cli::CommandLine;
 use super::file::{ConfigFile, DatabaseTable};
-use super::options::Policy;
+use super::options::{CycleAction, Policy};
 use super::page::ConfigFailure;
 use crate::hang::{self, silence};
 
@@ -127,6 +128,7 @@ impl NamedDatabases {
                 continue;
             };
             let (database, replaceable) = answer.map_err(|failure| name.failure(failure, file))?;
+            refuse_git(&database, &policy).map_err(|failure| name.failure(failure, file))?;
             if let Some(table) = name.table {
                 if let Some(first) = tables.insert(database.inode(), table) {
                     let line = file.line(first);
@@ -190,7 +192,12 @@ impl DatabaseName<'_> {
         let (environment, dir) = (environment.clone(), self.dir.map(Path::to_path_buf));
         Box::new(move || {
             let found = match dir {
-                Some(dir) => Database::named(&dir, &environment),
+                Some(dir) => match ParsedTarget::parse(dir.as_os_str()) {
+                    Ok(target) if target.scheme == Scheme::Dir => {
+                        Database::plain(&target.rest, &environment)
+                    }
+                    _ => Database::named(&dir, &environment),
+                },
                 None => Database::find(&environment),
             };
             let accepted =
@@ -214,6 +221,19 @@ impl DatabaseName<'_> {
             None => failure,
         }
     }
+}
+
+/// Refuses to sync a directory through git that need not be a database: there is nothing in it to sync.
+fn refuse_git(database: &Database, policy: &Policy) -> Result<(), ConfigFailure> {
+    if !database.is_plain() || policy.action() != CycleAction::Git {
+        return Ok(());
+    }
+    let message = format!(
+        "{} is no database, and nothing of it is synced through git; name its work (--exec CMD), or none \
+         (--action none)",
+        database.given
+    );
+    Err(ConfigFailure::new(2, message))
 }
 
 impl From<Refusal> for ConfigFailure {

@@ -74,3 +74,27 @@ fn the_variable_of_the_database_is_believed_and_a_target_is_not() {
         "{stderr}"
     );
 }
+
+#[test]
+fn any_directory_is_served_by_its_scheme() {
+    let scene = scene_with_shop();
+    fs::create_dir(scene.file("shop/.beads")).unwrap();
+    let (code, stderr) = scene.once(&["--db", "dir:shop"]);
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("dir:shop is no database") && stderr.contains("--action none"), "{stderr}");
+    let by_option = ["--db", "dir:shop", "--exec", "echo \"$BEADS_DIR\" > ran"];
+    assert_eq!(scene.once(&by_option), (0, String::new()));
+    let dir = fs::canonicalize(scene.file("shop")).unwrap();
+    let ran = || fs::read_to_string(scene.file("ran")).unwrap();
+    assert_eq!(ran(), format!("{}\n", dir.display()));
+
+    scene.write("ran", "");
+    scene.write("conf.toml", "exec = 'echo again > ran'\n[[database]]\ndir = 'dir:shop'\n");
+    assert_eq!(scene.once(&["--config", "conf.toml"]), (0, String::new()));
+    assert_eq!(ran(), "again\n");
+
+    scene.write("ran", "");
+    scene.write("shop/.exclusive-lock", "{");
+    let (code, _) = scene.once(&by_option);
+    assert_eq!((code, ran()), (5, String::new()), "a lock that cannot be read is one");
+}

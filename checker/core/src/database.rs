@@ -17,6 +17,7 @@ use beadlock_base::{
     escape::{escaped_path, is_harmless},
 };
 
+mod plain;
 mod suggest;
 
 pub use suggest::{Directories, Suggest};
@@ -56,6 +57,8 @@ pub struct Database {
     /// The path that `given` shows.
     shown: PathBuf,
     inode: (u64, u64),
+    /// It is `dir:PATH`: no redirect leads on from it.
+    is_plain: bool,
 }
 
 impl Database {
@@ -84,6 +87,7 @@ impl Database {
             lead,
             typed: path.to_owned(),
             shown: path.to_owned(),
+            is_plain: false,
         })
     }
 
@@ -98,7 +102,10 @@ impl Database {
             beads_dir: Some(self.at.clone().into()),
             ..DatabaseVariables::default()
         };
-        let again = Self::named(&self.at, &environment).and_then(Self::to_stay_with);
+        let again = match self.is_plain {
+            true => Self::plain(&self.at, &environment),
+            false => Self::named(&self.at, &environment).and_then(Self::to_stay_with),
+        };
         Some(again.map(|found| Self {
             given: self.given.clone(),
             shown: self.shown.clone(),
@@ -126,7 +133,10 @@ impl Database {
         } else {
             Lead::of_link(&self.at)
         };
-        link.and_redirect(&self.named)
+        match self.is_plain {
+            true => link,
+            false => link.and_redirect(&self.named),
+        }
     }
 
     /// The link and the redirect that led to the directory when it was looked up.
@@ -141,8 +151,8 @@ impl Database {
             .as_ref()
             .filter(|target| !target.is_empty())
         {
-            let dir = ParsedTarget::parse(target).and_then(ParsedTarget::into_database);
-            let found = dir.and_then(|dir| Self::named(&dir, environment));
+            let found =
+                ParsedTarget::parse(target).and_then(|target| Self::of_target(target, environment));
             return found.map_err(|error| error.of_variable("BEADLOCK_TARGET"));
         }
         if let Some(dir) = environment.beads_dir.as_ref().filter(|dir| !dir.is_empty()) {
@@ -172,6 +182,9 @@ impl Database {
     /// This database, for a caller that stays with it. Fails where nobody can tell whether a redirect leads on from it:
     /// a directory that may not be searched may have one, and once it is opened, no claim uses its own lock.
     pub fn to_stay_with(self) -> Result<Self, NoDatabase> {
+        if self.is_plain {
+            return Ok(self);
+        }
         let redirect = self.named.join(REDIRECT);
         match fs::symlink_metadata(&redirect) {
             Err(error) if is_denied(&error) => Err(directory::unreachable(

@@ -53,6 +53,16 @@ pub(crate) fn of_database(absolute: &Path, shown: &str) -> Result<PathBuf, NoDat
     Err(NoDatabase::not_there(message))
 }
 
+/// The directory that `target` names, whatever is in it.
+pub(crate) fn plain(absolute: &Path, target: &str) -> Result<PathBuf, NoDatabase> {
+    let what = match lead(absolute, target)? {
+        LeadsTo::Directory(dir) => return Ok(dir),
+        LeadsTo::Nothing => format!("does not exist; {}", make_directory(absolute)),
+        LeadsTo::SomethingElse => "is not a directory; name one".to_owned(),
+    };
+    Err(NoDatabase::not_there(format!("{target} {what}")))
+}
+
 fn lead(absolute: &Path, shown: &str) -> Result<LeadsTo, NoDatabase> {
     let dir = match fs::canonicalize(absolute) {
         Ok(dir) => dir,

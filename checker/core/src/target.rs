@@ -1,4 +1,4 @@
-//! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH`, `tower:NAME`,
+//! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `dir:PATH`, `lock:PATH`, `tower:NAME`,
 //! `memory:DIR`, `file:PATH` or `flock:PATH` (docs/design.md#targets); and the places of those that are paths.
 
 use std::{ffi::OsStr, ffi::OsString, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
@@ -28,6 +28,8 @@ pub struct ParsedTarget {
 pub enum Scheme {
     /// `beads:DIR`
     Beads,
+    /// `dir:PATH`
+    Dir,
     /// `lock:PATH`
     Lock,
     /// `tower:NAME`
@@ -42,8 +44,9 @@ pub enum Scheme {
 
 impl Scheme {
     /// All of them, in the order in which they are listed for people.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Beads,
+        Self::Dir,
         Self::Lock,
         Self::Tower,
         Self::Memory,
@@ -58,6 +61,11 @@ impl Scheme {
                 "beads:",
                 "DIR",
                 "the target is empty; name a directory, such as path/.beads",
+            ],
+            Self::Dir => [
+                "dir:",
+                "PATH",
+                "the target is empty; name a directory, such as dir:path",
             ],
             Self::Lock => [
                 "lock:",
@@ -287,7 +295,8 @@ mod tests {
                 .contains("names no lock")
         );
         for wrong in [
-            "", "beads:", "lock:", "memory:", "file:", "flock:", "a:b", "ftp://x", ":x", "BEADS:x",
+            "", "beads:", "dir:", "lock:", "memory:", "file:", "flock:", "a:b", "ftp://x", ":x",
+            "BEADS:x",
         ] {
             assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }

@@ -111,6 +111,8 @@ fn inside_own_cycle(dir: &Path) -> Error {
         escaped_path(dir)
     );
     Error::new(Code::DrainTimeout, message)
+        .detailed(format!("gate={}", escaped_path(dir)))
+        .held_by(Holder::of_gate(dir))
 }
 
 /// The gate did not open in time; `advice` is what to do beside seeing to its holder.

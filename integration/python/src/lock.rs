@@ -29,12 +29,11 @@ impl Lock {
         holder: &str,
         wait: Option<f64>,
         drain: Option<f64>,
-        version: Option<String>,
-        about: Option<String>,
+        labels: (Option<String>, Option<String>),
         durable: bool,
         reentrant: bool,
     ) -> PyResult<Self> {
-        let named = target.clone();
+        let (named, (version, about)) = (target.clone(), labels);
         let mut hold = target
             .map_or_else(Hold::found, Hold::target)
             .holder(holder)

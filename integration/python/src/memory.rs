@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use beadlock::memory::{self, BreakLimit, Guard, Stale};
-use beadlock::{Code, Error};
+use beadlock::Code;
 use pyo3::prelude::*;
 
 use crate::asker;

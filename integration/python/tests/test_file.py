@@ -129,7 +129,7 @@ def test_a_fork_waits_for_itself(scene: Scene) -> None:
 
 def test_twice_in_a_process_fails_at_once(scene: Scene) -> None:
     with beadlock.FileLock("todo.json"):
-        with pytest.raises(beadlock.LockFailed, match="this process"):
+        with pytest.raises(beadlock.LockFailed, match="this thread or task"):
             beadlock.FileLock("todo.json").acquire()
         with pytest.raises(beadlock.LockFailed):
             beadlock.save_json("todo.json", 1)

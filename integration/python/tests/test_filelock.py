@@ -96,6 +96,13 @@ def elsewhere(scene: Scene) -> Iterator[subprocess.Popen[str]]:
         other.wait(PATIENCE)
 
 
+@row("lock.release() within a with", "raises `RuntimeError` at its end")
+def _(scene: Scene, m: Any) -> object:
+    with m.FileLock(P) as lock:
+        lock.release()
+        return is_free()
+
+
 @row("with FileLock(p):", 'with FileLock("x"):')
 def _(scene: Scene, m: Any) -> object:
     with m.FileLock(P):
@@ -340,21 +347,17 @@ def _(scene: Scene, m: Any) -> object:
 
 @row("a fork of the holder", "the same")
 def _(scene: Scene, m: Any) -> object:
-    lock = m.FileLock(P)
-    with lock:
-        script = (
-            f"from {m.__name__} import FileLock, Timeout\n"
-            f"import os, sys, warnings\nwarnings.simplefilter('ignore')\nlock = FileLock({P!r}); lock.acquire()\n"
-            "pid = os.fork()\n"
-            "if pid == 0:\n    os._exit(int(lock.is_locked))\n"
-            "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), lock.is_locked)"
-        )
-        lock.release()
-        ended = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True
-        )
+    script = (
+        f"from {m.__name__} import FileLock\n"
+        f"import os\nlock = FileLock({P!r}); lock.acquire()\npid = os.fork()\n"
+        "if pid == 0:\n    os._exit(int(lock.is_locked))\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), lock.is_locked)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     child, parent = ended.stdout.split()
-    return bool(int(child)), parent == "True"
+    return child == "1", parent == "True"
 
 
 @row("kill -9 of the holder", "the same")
@@ -482,9 +485,9 @@ def test_both_keep_each_other_out(scene: Scene) -> None:
 
 def test_a_soft_lock_takes_ours_for_damaged(scene: Scene) -> None:
     """Why SoftFileLock is not there."""
-    with beadlock.Lock("lock:soft.lock"):
-        os.utime("soft.lock", (0, 0))
-        filelock.SoftFileLock("soft.lock", timeout=1).acquire()
+    with pytest.raises(beadlock.LockLost):
+        with beadlock.Lock("lock:soft.lock"):
+            filelock.SoftFileLock("soft.lock", timeout=PATIENCE).acquire()
     with pytest.raises(ImportError, match="lock:PATH"):
         from beadlock.filelock import SoftFileLock  # noqa: F401
 

@@ -376,7 +376,7 @@ def test_a_command_inside_the_block_is_nested_by_its_id(
 
 
 def test_what_makes_no_sense(scene: Scene) -> None:
-    for wait in (-1.0, math.nan):
+    for wait in (-2.0, math.nan):
         with pytest.raises(ValueError, match="wait is a number of seconds"):
             beadlock.Lock(".beads", wait=wait)
     for target, words in (

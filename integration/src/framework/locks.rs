@@ -287,7 +287,9 @@ fn end(number: u64, claim: Claim, patience: Duration) -> Result<Option<Release>,
         }
         Err(failed) => {
             let error = Error::new(Code::Io, failed.to_string());
-            state().stands(number, failed.into_claim());
+            if let Some(claim) = failed.into_guard() {
+                state().stands(number, claim);
+            }
             Err(error)
         }
     }

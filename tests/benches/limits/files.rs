@@ -62,7 +62,7 @@ pub fn measure(table: &mut Table) {
             FileLock::exclusive(&path)
                 .expect("a free lock")
                 .release()
-                .expect("it stood")
+                .expect("it stood");
         },
         || drop(bare_lock(&lock)),
     );
@@ -100,7 +100,7 @@ pub fn measure(table: &mut Table) {
             FileLock::exclusive(&path)
                 .expect("a free lock")
                 .release()
-                .expect("it stood")
+                .expect("it stood");
         },
         || bare.write(content.as_bytes()),
     );

@@ -26,7 +26,7 @@ fn the_lock_of_a_write_costs_less_than_a_twentieth_of_it() {
             FileLock::exclusive(&path)
                 .expect("a free lock")
                 .release()
-                .expect("it stood")
+                .expect("it stood");
         });
         println!("a lock {lock:?}, a write {write:?}");
         lock.as_secs_f64() / write.as_secs_f64()

@@ -18,7 +18,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     daemon(true, true)?;
     match how.to_str() {
         Some("drop") => drop(claim),
-        Some("release") => claim.release()?,
+        Some("release") => {
+            claim.release()?;
+        }
         _ => return Err("drop or release".into()),
     }
     // Seen whole: it gets its name with its content in it.

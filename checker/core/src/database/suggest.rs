@@ -50,7 +50,7 @@ impl Database {
 
     /// Why the directory is not taken for a database, and what to type instead. `None`: it looks like one.
     pub fn doubt(&self, suggest: Suggest, environment: &DatabaseVariables) -> Option<NoDatabase> {
-        if self.looks_like_one(environment) {
+        if self.is_plain() || self.looks_like_one(environment) {
             return None;
         }
         let path = quoted_path(&unambiguous(self.nearest(environment)));

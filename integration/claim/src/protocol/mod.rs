@@ -2,6 +2,7 @@
 //! list them, and delegate to the folders.
 
 pub mod beads;
+pub mod dir;
 pub mod file;
 pub mod lock;
 mod look_options;
@@ -54,6 +55,7 @@ pub trait Folder: Protocol {
 pub fn folder(scheme: Scheme) -> &'static dyn Folder {
     match scheme {
         Scheme::Beads => &beads::Beads,
+        Scheme::Dir => &dir::Dir,
         Scheme::Lock => &lock::LockAtPath,
         Scheme::Tower => &tower::Tower,
         Scheme::Memory => &memory::Memory,
@@ -71,6 +73,7 @@ pub fn protocol(scheme: Scheme) -> &'static dyn Protocol {
 pub fn rules(scheme: Scheme) -> &'static ProtocolRules {
     match scheme {
         Scheme::Beads => &beads::RULES,
+        Scheme::Dir => &dir::RULES,
         Scheme::Lock => &lock::RULES,
         Scheme::Tower => &tower::RULES,
         Scheme::Memory => &memory::RULES,
@@ -141,7 +144,9 @@ impl Target {
     pub fn path(&self) -> PathBuf {
         match self.scheme {
             Scheme::File | Scheme::Flock => file::lock_file(self),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::Memory => self.place.path(),
+            Scheme::Beads | Scheme::Dir | Scheme::Lock | Scheme::Tower | Scheme::Memory => {
+                self.place.path()
+            }
         }
     }
 
@@ -149,7 +154,9 @@ impl Target {
     pub fn own_files(&self) -> Vec<PathBuf> {
         match self.scheme {
             Scheme::File | Scheme::Flock => file::own_files(self),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::Memory => vec![self.path()],
+            Scheme::Beads | Scheme::Dir | Scheme::Lock | Scheme::Tower | Scheme::Memory => {
+                vec![self.path()]
+            }
         }
     }
 
@@ -157,9 +164,12 @@ impl Target {
     pub fn make_directory(&self, environment: &Environment) -> Result<Option<PathBuf>, Error> {
         match self.scheme {
             Scheme::Tower => tower::make_directory(self, environment),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => {
-                Ok(None)
-            }
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => Ok(None),
         }
     }
 
@@ -168,7 +178,12 @@ impl Target {
     pub fn not_in(&self) -> Option<&'static str> {
         match self.scheme {
             Scheme::Tower => tower::not_in(self),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => None,
         }
     }
 
@@ -176,9 +191,12 @@ impl Target {
     pub fn warnings(&self) -> Vec<DirWarning> {
         match self.scheme {
             Scheme::Tower => tower::lock_dir::warnings(self.dir()),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => {
-                Vec::new()
-            }
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => Vec::new(),
         }
     }
 
@@ -186,7 +204,12 @@ impl Target {
     pub fn exported_besides(&self, environment: &Environment) -> Option<(&'static str, PathBuf)> {
         match self.scheme {
             Scheme::Tower => tower::exported_besides(self, environment),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => None,
         }
     }
 
@@ -194,9 +217,12 @@ impl Target {
     pub fn name_of_claim(&self, id: &str) -> String {
         match self.scheme {
             Scheme::Tower => tower::name_of_claim(id, self),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => {
-                id.to_owned()
-            }
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => id.to_owned(),
         }
     }
 
@@ -209,7 +235,12 @@ impl Target {
     ) -> Option<Box<dyn DocumentEvents + 'a>> {
         match self.scheme {
             Scheme::Tower => Some(tower::events(file, id, self, observer)),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => None,
         }
     }
 
@@ -217,9 +248,12 @@ impl Target {
     pub fn options_of_claim(&self, record: Option<&Record>) -> Vec<OsString> {
         match self.scheme {
             Scheme::Tower => tower::options_of_claim(record),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => {
-                Vec::new()
-            }
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => Vec::new(),
         }
     }
 
@@ -227,7 +261,12 @@ impl Target {
     pub fn reentered(&self, pid: i32, options: &Options) -> Option<String> {
         match self.scheme {
             Scheme::Memory => memory::of_same_process(self, pid, options),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => None,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Tower
+            | Scheme::File
+            | Scheme::Flock => None,
         }
     }
 
@@ -235,9 +274,12 @@ impl Target {
     pub fn is_its_lock(&self, look: &Look) -> bool {
         match self.scheme {
             Scheme::Memory => memory::is_its_lock(look),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => {
-                look.verdict != Verdict::Free
-            }
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Tower
+            | Scheme::File
+            | Scheme::Flock => look.verdict != Verdict::Free,
         }
     }
 
@@ -249,7 +291,12 @@ impl Target {
     ) -> Option<Result<Vec<u8>, Error>> {
         match self.scheme {
             Scheme::Memory => Some(memory::status::document(self, options, environment)),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => None,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Tower
+            | Scheme::File
+            | Scheme::Flock => None,
         }
     }
 
@@ -257,7 +304,12 @@ impl Target {
     pub fn not_a_lock(&self, look: &Look) -> Option<NotALock> {
         match self.scheme {
             Scheme::Lock => lock::not_a_lock(look, self),
-            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File | Scheme::Flock => None,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Tower
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => None,
         }
     }
 
@@ -265,7 +317,12 @@ impl Target {
     pub fn why_empty(&self, look: &Look) -> Option<&'static str> {
         match self.scheme {
             Scheme::Lock => lock::why_empty(look),
-            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File | Scheme::Flock => None,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Tower
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => None,
         }
     }
 
@@ -273,7 +330,12 @@ impl Target {
     pub fn may_be_data(&self, look: &Look) -> bool {
         match self.scheme {
             Scheme::Lock => lock::may_be_data(look),
-            Scheme::Beads | Scheme::Tower | Scheme::Memory | Scheme::File | Scheme::Flock => false,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Tower
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => false,
         }
     }
 }

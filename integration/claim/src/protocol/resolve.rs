@@ -63,7 +63,7 @@ pub fn exact(absolute: &OsStr, given: &str) -> Result<Target, Error> {
 pub fn root(text: &OsStr) -> Result<Result<PathBuf, &'static str>, Error> {
     let Parsed { scheme, rest } = Parsed::parse(text)?;
     Ok(match scheme {
-        Scheme::Beads => Ok(rest),
+        Scheme::Beads | Scheme::Dir => Ok(rest),
         Scheme::File => Err("file"),
         Scheme::Flock => Err("file or directory"),
         _ => Err("lock"),

@@ -16,7 +16,7 @@ impl Target {
     /// The message of a claim whose wait for the holder ran out.
     pub(crate) fn timed_out(&self, waited: &WaitOver<'_>) -> String {
         match self.scheme {
-            Scheme::Beads => timed_out(waited),
+            Scheme::Beads | Scheme::Dir => timed_out(waited),
             Scheme::Lock => lock::timed_out(waited),
             Scheme::Tower => tower::timed_out(waited),
             Scheme::Memory => memory::timed_out(waited),
@@ -27,7 +27,7 @@ impl Target {
     /// The message about a lock that was not released: what becomes of it, and what to type.
     pub fn not_released(&self, record: &Record, error: &Error) -> String {
         match self.scheme {
-            Scheme::Beads | Scheme::Lock => not_released(self, error),
+            Scheme::Beads | Scheme::Dir | Scheme::Lock => not_released(self, error),
             Scheme::Tower => tower::not_released(self, record, error),
             Scheme::Memory => memory::not_released(self, record, error),
             Scheme::File | Scheme::Flock => error.to_string(),
@@ -38,9 +38,12 @@ impl Target {
     pub fn holder_of(&self, record: &Record, command: Option<&str>) -> String {
         match self.scheme {
             Scheme::Memory => memory::holder(record, command),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => {
-                holder(record, command)
-            }
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Tower
+            | Scheme::File
+            | Scheme::Flock => holder(record, command),
         }
     }
 
@@ -48,7 +51,12 @@ impl Target {
     pub fn removed(&self, removed: &Removed) -> Option<String> {
         match self.scheme {
             Scheme::Memory => memory::removed(removed),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => {
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Tower
+            | Scheme::File
+            | Scheme::Flock => {
                 let Removed { record, reason, .. } = removed;
                 let name = escaped(record.holder());
                 Some(format!(
@@ -63,7 +71,12 @@ impl Target {
     pub fn broken(&self, record: &Record) -> Option<String> {
         match self.scheme {
             Scheme::Memory => memory::broken(record),
-            Scheme::Beads | Scheme::Lock | Scheme::Tower | Scheme::File | Scheme::Flock => None,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Tower
+            | Scheme::File
+            | Scheme::Flock => None,
         }
     }
 
@@ -71,7 +84,12 @@ impl Target {
     pub fn answer_held(&self, record: &Record) -> Option<Value> {
         match self.scheme {
             Scheme::Tower => tower::answer_held(record),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => None,
         }
     }
 
@@ -80,7 +98,12 @@ impl Target {
     pub fn answer_stale(&self, record: &Record, age: Duration) -> Option<Value> {
         match self.scheme {
             Scheme::Tower => tower::answer_stale(record, age),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => None,
         }
     }
 
@@ -88,7 +111,12 @@ impl Target {
     pub fn silence(&self, look: &Look) -> Option<Duration> {
         match self.scheme {
             Scheme::Tower => tower::silence(look),
-            Scheme::Beads | Scheme::Lock | Scheme::Memory | Scheme::File | Scheme::Flock => None,
+            Scheme::Beads
+            | Scheme::Dir
+            | Scheme::Lock
+            | Scheme::Memory
+            | Scheme::File
+            | Scheme::Flock => None,
         }
     }
 }

@@ -63,7 +63,8 @@ use beadlock_supervise::{command::Command, signals::Signals};
 const EXAMPLES: &str = "\
 Examples:
   beadlock cycle -- ./my-sync.sh
-  beadlock cycle path/to/.beads -- git -C path/to pull --rebase";
+  beadlock cycle path/to/.beads -- git -C path/to pull --rebase
+  beadlock cycle dir:. -- make";
 
 const EXITS: &str = "\
 Exit codes:
@@ -80,7 +81,8 @@ Any other exit code is that of CMD. It is 128+N when signal N killed CMD.";
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct CycleArgs {
-    /// The database's directory, [beads:]DIR [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, or any other one, dir:PATH [env: BEADLOCK_TARGET] [default: the nearest
+    /// .beads up the tree]
     pub target: Option<OsString>,
     /// Remove a lock also when its holder is proved dead by more than its PID
     #[arg(long)]
@@ -98,7 +100,7 @@ pub struct CycleArgs {
     /// Exit with N instead of any code that is not the command's
     #[arg(long, value_name = "N", value_parser = crate::settings::arguments::own_exit_code())]
     pub own_exit_code: Option<u8>,
-    /// The command and its arguments; it has BEADS_DIR and BEADLOCK_CYCLE
+    /// The command and its arguments; it has BEADLOCK_CYCLE, and for a database BEADS_DIR
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
@@ -192,7 +194,7 @@ fn cycle(
     target.refuse_tracked()?;
     if !target.has_cycles() {
         let message = format!(
-            "{} has no sync cycles, only a beads database has; to run a command under this lock, type: {}",
+            "{} has no sync cycles, only a beads database and dir:PATH have; to run a command under this lock, type: {}",
             target.given,
             to_type("beadlock hold {} -- CMD", &[target.part()])
         );
@@ -379,10 +381,12 @@ impl SessionClaim for CycleClaim<'_> {
     }
 
     fn variables(&self) -> Vec<(&'static str, OsString)> {
-        vec![
-            ("BEADS_DIR", self.target.dir().into()),
-            ("BEADLOCK_CYCLE", self.target.dir().into()),
-        ]
+        let dir = || OsString::from(self.target.dir());
+        let beads = self.target.database.is_some().then(|| ("BEADS_DIR", dir()));
+        beads
+            .into_iter()
+            .chain([("BEADLOCK_CYCLE", dir())])
+            .collect()
     }
 
     fn ends_with_us(&self) -> bool {

@@ -3,6 +3,7 @@
 
 mod arguments;
 pub mod beads;
+pub mod dir;
 pub mod file;
 pub mod lock;
 pub mod memory;
@@ -59,6 +60,7 @@ pub enum Offered {
 pub fn help(scheme: Scheme) -> ProtocolHelp {
     match scheme {
         Scheme::Beads => beads::HELP,
+        Scheme::Dir => dir::HELP,
         Scheme::Lock => lock::HELP,
         Scheme::Tower => tower::HELP,
         Scheme::Memory => memory::HELP,
@@ -70,7 +72,7 @@ pub fn help(scheme: Scheme) -> ProtocolHelp {
 /// The kind of completions that a shell offers for the targets of this protocol.
 pub fn offered(scheme: Scheme) -> Offered {
     match scheme {
-        Scheme::Beads | Scheme::Memory => Offered::Directories,
+        Scheme::Beads | Scheme::Dir | Scheme::Memory => Offered::Directories,
         Scheme::Lock | Scheme::File | Scheme::Flock => Offered::Files,
         Scheme::Tower => Offered::Names(lock_dir::names),
     }
@@ -80,7 +82,7 @@ pub fn offered(scheme: Scheme) -> Offered {
 pub fn options(scheme: Scheme) -> &'static [&'static str] {
     match scheme {
         Scheme::Beads => beads::OPTIONS,
-        Scheme::Lock => &[],
+        Scheme::Dir | Scheme::Lock => &[],
         Scheme::Tower => tower::OPTIONS,
         Scheme::Memory => memory::OPTIONS,
         Scheme::File | Scheme::Flock => file::OPTIONS,
@@ -90,7 +92,7 @@ pub fn options(scheme: Scheme) -> &'static [&'static str] {
 /// Why an option of every claim does nothing with this protocol; `None`: it does what it says.
 pub fn ignores(scheme: Scheme, option: &str) -> Option<&'static str> {
     match scheme {
-        Scheme::Beads | Scheme::Lock => None,
+        Scheme::Beads | Scheme::Dir | Scheme::Lock => None,
         Scheme::Tower => tower::ignores(option),
         Scheme::Memory => memory::ignores(option),
         Scheme::File | Scheme::Flock => file::ignores(option),
@@ -155,7 +157,7 @@ pub fn request(
         return tower::request(None, &typed.tower, claimer);
     };
     match target.scheme {
-        Scheme::Beads | Scheme::Lock => {
+        Scheme::Beads | Scheme::Dir | Scheme::Lock => {
             let labels = claimer.settings.labels.clone();
             let draft = LockDraft::Record(RecordDraft::Process { labels });
             Ok(claimer.request(target, draft).into())

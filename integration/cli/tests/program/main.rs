@@ -20,6 +20,8 @@ mod completion;
 #[cfg(test)]
 mod cycle;
 #[cfg(test)]
+mod dir_target;
+#[cfg(test)]
 mod doctor;
 #[cfg(test)]
 mod examples;

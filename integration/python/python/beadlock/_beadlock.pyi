@@ -11,6 +11,8 @@ __all__ = [
     "FileLock",
     "Lock",
     "MemoryLock",
+    "__version__",
+    "_asker",
     "should_skip_database",
 ]
 
@@ -80,8 +82,7 @@ class Lock:
         holder: str,
         wait: Optional[float],
         drain: Optional[float],
-        version: Optional[str],
-        about: Optional[str],
+        labels: tuple[Optional[str], Optional[str]],
         durable: bool,
         reentrant: bool,
     ) -> _L: ...

@@ -65,7 +65,7 @@ class Lock(_beadlock.Lock, Guard):
     ) -> L:
         name = _program() if holder is None else holder
         return super().__new__(
-            cls, target, name, wait, drain, version, about, durable, reentrant
+            cls, target, name, wait, drain, (version, about), durable, reentrant
         )
 
 

@@ -166,7 +166,7 @@ class AcquireReturnProxy(Generic[F]):
         return self.lock
 
     def __exit__(self, *raised: object) -> None:
-        self.lock.release()
+        self.lock.__exit__(*raised)
 
 
 class FileLock(_Lock, contextlib.ContextDecorator):
@@ -197,6 +197,10 @@ class FileLock(_Lock, contextlib.ContextDecorator):
     def __enter__(self: F) -> F:
         self.acquire()
         return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._is_mine():
+            super().__exit__(*raised)
 
 
 class AsyncAcquireReturnProxy(Generic[A]):

@@ -34,7 +34,7 @@ import sys
 import warnings
 from typing import Any, Callable, Optional, TypeVar, Union, cast
 
-from . import _beadlock
+from . import _beadlock, _threads
 from ._guard import Block, guarded
 from .errors import BeadlockError, _Somebodys
 
@@ -183,6 +183,14 @@ class _Held(Block):
 
     def _exit_as(self, asker: tuple[int, int], *raised: object) -> None:
         self._lock.release()
+
+    async def acquire_async(self) -> None:
+        """Acquires it without blocking the event loop. Cancelled, nothing is held."""
+        await self._acquire_in_a_thread(None)
+
+    async def release_async(self) -> None:
+        """Releases it without blocking the event loop."""
+        await _threads.finish(self._lock.release)
 
     def __enter__(self: H) -> H:
         self._lock.acquire_blocking(self._operation, self._max_wait)

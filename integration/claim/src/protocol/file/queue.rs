@@ -146,6 +146,14 @@ impl Drop for Place {
     }
 }
 
+/// Whether a thread or task of this process has the lock of this file.
+pub fn is_held_here(inode: FileId) -> bool {
+    ENTRIES.with(|entries| {
+        let mut of_this = entries.iter().filter(|entry| entry.inode == inode);
+        of_this.any(|entry| entry.holds)
+    })
+}
+
 fn entry(inode: FileId, mode: Mode) -> (Entry, Place) {
     let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
     let entry = Entry {

@@ -9,7 +9,7 @@ use beadlock_core::{
     record::file,
 };
 
-use super::{ancestor::Ancestor, target::FileTarget};
+use super::{ancestor::Ancestor, open::named_inode, queue, target::FileTarget};
 use crate::error::{Code, Error, Exit, Holder};
 use crate::wait::Wait;
 use crate::words::{self, Part, to_type};
@@ -57,13 +57,17 @@ pub(crate) fn timed_out(target: &FileTarget, wait: Wait) -> Error {
             "wait for it to complete, or raise the timeout (--wait DUR)",
         ),
     };
-    let ancestor = Ancestor::among(&seen, target);
-    let me = std::process::id();
+    let is_here = named_inode(target).is_some_and(queue::is_held_here);
+    let ancestor = match is_here {
+        true => None,
+        false => Ancestor::among(&seen, target),
+    };
     let by = match (&ancestor, seen.first()) {
-        (Some(ancestor), _) => ancestor.to_string(),
-        (None, Some(holder)) if holder.pid.unsigned_abs() == me => {
+        _ if is_here => {
+            let me = std::process::id();
             format!("another thread or task of this process (PID {me}); {then}")
         }
+        (Some(ancestor), _) => ancestor.to_string(),
         (None, Some(holder)) => format!(
             "{}; {then}; to see its process: {}",
             names(&seen),

@@ -264,6 +264,10 @@ fn a_thread_waits_for_another_process_and_the_next_thread_for_it() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "somebody else takes the lock file away"
+)]
 fn a_lock_file_that_is_replaced_is_not_waited_for_in_the_queue() {
     let (_top, file) = scene();
     let first = FileLock::exclusive(&file).unwrap();
@@ -272,7 +276,7 @@ fn a_lock_file_that_is_replaced_is_not_waited_for_in_the_queue() {
         until("it waits", || waiting_for(&file) == 1);
         fs::rename(first.lock_path(), file.with_file_name("gone")).unwrap();
         second.join().unwrap().unwrap();
-        assert_eq!(first.release().unwrap_err().code(), Code::LockLost);
+        assert!(first.release().unwrap_err().is_lost());
     });
 }
 
@@ -446,7 +450,7 @@ fn a_lock_file_that_is_deleted_or_replaced_is_a_loss_and_the_new_one_is_locked()
     // Another file has the name: that one counts.
     let second = at_once(&file).unwrap();
     second.still_held().unwrap();
-    assert_eq!(lock.release().unwrap_err().code(), Code::LockLost);
+    assert!(lock.release().unwrap_err().is_lost());
     assert!(Command::new("rm").arg(&path).status().unwrap().success());
     assert!(
         second
@@ -576,4 +580,43 @@ fn a_wait_that_is_called_off_locks_nothing_and_a_refusal_names_the_holder() {
         );
         sleep(Duration::from_millis(2));
     }
+}
+
+#[test]
+fn a_file_and_a_directory_are_locked_themselves() {
+    let (top, file) = scene();
+    for itself in [file.as_path(), top.path()] {
+        let lock = FileLock::itself(itself).wait(Wait::No).acquire().unwrap();
+        assert_eq!(lock.lock_path(), fs::canonicalize(itself).unwrap());
+        let refused = lock.write("{}").unwrap_err();
+        assert_eq!(refused.code(), Code::Usage, "{refused}");
+        lock.release().unwrap();
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "{}");
+}
+
+#[test]
+fn a_lock_file_is_made_with_the_permissions_that_were_asked_for() {
+    let (_top, file) = scene();
+    let mode = || {
+        fs::metadata(file::lock_of(&file))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    FileLock::on(&file)
+        .permissions(0o666)
+        .acquire()
+        .unwrap()
+        .release()
+        .unwrap();
+    assert_eq!(mode(), 0o666, "whatever the umask is");
+    FileLock::on(&file)
+        .permissions(0o600)
+        .acquire()
+        .unwrap()
+        .release()
+        .unwrap();
+    assert_eq!(mode(), 0o666, "of one that is there they stay");
 }
