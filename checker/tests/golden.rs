@@ -90,6 +90,7 @@ fn what_is_written_is_the_same_byte_for_byte() {
         pid_ns: Some("pid:[4026531836]".to_owned()),
         time_ns: Some("time:[4026531834]".to_owned()),
         start_ticks: Some(123_456),
+        acquired: false,
     };
     let whole = Record {
         holder: "nightly-export".to_owned(),

@@ -162,6 +162,7 @@ impl Hold {
         let target = resolve(self.target.as_deref(), environment, Acceptance::Any)?;
         target.for_a_guard().map_err(Error::usage)?;
         target.refuse_tracked()?;
+        target.make_directory(environment)?;
         if self.durability == Durability::Unsynced && target.place.names().has_foreign_writers() {
             return Err(always_synced(&target).into());
         }

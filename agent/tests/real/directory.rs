@@ -81,7 +81,10 @@ fn any_directory_is_served_by_its_scheme() {
     fs::create_dir(scene.file("shop/.beads")).unwrap();
     let (code, stderr) = scene.once(&["--db", "dir:shop"]);
     assert_eq!(code, 2, "{stderr}");
-    assert!(stderr.contains("dir:shop is no database") && stderr.contains("--action none"), "{stderr}");
+    assert!(
+        stderr.contains("dir:shop is no database") && stderr.contains("--action none"),
+        "{stderr}"
+    );
     let by_option = ["--db", "dir:shop", "--exec", "echo \"$BEADS_DIR\" > ran"];
     assert_eq!(scene.once(&by_option), (0, String::new()));
     let dir = fs::canonicalize(scene.file("shop")).unwrap();
@@ -89,12 +92,19 @@ fn any_directory_is_served_by_its_scheme() {
     assert_eq!(ran(), format!("{}\n", dir.display()));
 
     scene.write("ran", "");
-    scene.write("conf.toml", "exec = 'echo again > ran'\n[[database]]\ndir = 'dir:shop'\n");
+    scene.write(
+        "conf.toml",
+        "exec = 'echo again > ran'\n[[database]]\ndir = 'dir:shop'\n",
+    );
     assert_eq!(scene.once(&["--config", "conf.toml"]), (0, String::new()));
     assert_eq!(ran(), "again\n");
 
     scene.write("ran", "");
     scene.write("shop/.exclusive-lock", "{");
     let (code, _) = scene.once(&by_option);
-    assert_eq!((code, ran()), (5, String::new()), "a lock that cannot be read is one");
+    assert_eq!(
+        (code, ran()),
+        (5, String::new()),
+        "a lock that cannot be read is one"
+    );
 }

@@ -304,6 +304,7 @@ impl BeadlockKey {
                 .ok()
                 .filter(|since| *since > 0),
             about: None,
+            acquired: false,
             machine_id: ids.machine_id.clone(),
             boot_id: ids.boot_id.clone(),
             pid_ns: ids.pid_ns.clone(),

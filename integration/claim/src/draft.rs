@@ -62,6 +62,7 @@ fn of_process(labels: &Labels, pid: u32, holder: &str, id: &str) -> Result<beads
     if let Some(mark) = process.beadlock.as_mut() {
         id.clone_into(&mut mark.id);
         mark.about.clone_from(&labels.about);
+        mark.acquired = labels.acquired;
     }
     Ok(process)
 }
@@ -90,6 +91,7 @@ mod tests {
         let labels = Labels {
             version: Some("1.2".to_owned()),
             about: about.clone(),
+            acquired: true,
         };
         let operation = "compact".to_owned();
         for draft in [

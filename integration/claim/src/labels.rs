@@ -26,6 +26,8 @@ pub struct Labels {
     pub version: Option<String>,
     /// The address of what the lock is held for, such as a CI run.
     pub about: Option<String>,
+    /// True for a claim that `beadlock acquire` makes, which another command may end by its holder's name.
+    pub acquired: bool,
 }
 
 impl Labels {
@@ -36,6 +38,7 @@ impl Labels {
         Ok(Self {
             version: environment.unless(self.version, "BEADLOCK_HOLDER_VERSION", version)?,
             about: environment.unless(self.about, "BEADLOCK_ABOUT", about)?,
+            acquired: self.acquired,
         })
     }
 

@@ -52,6 +52,14 @@ impl ClaimRequest {
         }
     }
 
+    /// The same as a claim of `acquire`, which its record says where it can: another command may end it by its holder.
+    pub fn of_acquire(mut self) -> Self {
+        if let LockDraft::Record(RecordDraft::Process { labels }) = &mut self.draft {
+            labels.acquired = true;
+        }
+        self
+    }
+
     /// Whether the work under the claim has steps of its own: those of a nested claim are the outer claim's.
     pub fn has_steps(&self) -> bool {
         self.target.rules().has_steps && self.outer.is_none()

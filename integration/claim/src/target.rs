@@ -13,6 +13,7 @@ use beadlock_core::{look::Look, redirect, target::Scheme};
 
 use crate::error::{Code, Error};
 use crate::observe::{Claimed, Notice, Observer};
+use crate::protocol::worktrees;
 use crate::words::command_of_holder;
 use crate::{audit_trail::AuditTrail, envelope::Request, environment::Environment};
 
@@ -98,7 +99,7 @@ impl Target {
     pub fn is_nowhere(&self) -> bool {
         let is_absent =
             || fs::metadata(self.dir()).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        self.rules().makes_directory && is_absent()
+        (self.rules().makes_directory || worktrees::is_one(self)) && is_absent()
     }
 
     /// The holder of the lock: `make (PID 77: make release, on ci-3)`; the command only where the process is of this

@@ -29,6 +29,8 @@ use crate::protocol::rules::{NotALock, Protocol, ProtocolKind, ProtocolRules};
 use crate::target::{Target, prefixed};
 use crate::{environment::Environment, error::Error, lease::LeaseTimes, words::Part};
 
+pub use lock::worktrees;
+
 pub use beads::{Acceptance, any_directory_is_for_databases, target as of_database};
 pub use look_options::LookOptions;
 pub use resolve::{Unfound, answers_for, answers_for_intent, exact, resolve, root, unresolved};
@@ -164,6 +166,9 @@ impl Target {
     pub fn make_directory(&self, environment: &Environment) -> Result<Option<PathBuf>, Error> {
         match self.scheme {
             Scheme::Tower => tower::make_directory(self, environment),
+            Scheme::Lock if worktrees::is_one(self) => {
+                worktrees::make_directory(self).map(|()| None)
+            }
             Scheme::Beads
             | Scheme::Dir
             | Scheme::Lock

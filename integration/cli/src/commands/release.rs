@@ -1,5 +1,7 @@
 //! `beadlock release`: ends a claim that `acquire` has made; only one's own (docs/design.md#claims-that-last).
 
+mod by_holder;
+
 use beadlock_claim::error::Problem;
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -36,13 +38,15 @@ use beadlock_supervise::process_tree;
 const EXAMPLES: &str = "\
 Examples:
   eval \"$(beadlock release)\"
-  beadlock release tower:app-prod --id req_8f3a";
+  beadlock release tower:app-prod --id req_8f3a
+  beadlock release lock:@staging --holder agent-7";
 
 const EXITS: &str = "\
 Exit codes:
   0  released; with --missing-ok also when there is no such claim any more
   1  beadlock failed
   2  the command line is wrong, or neither --id nor $BEADLOCK_ID is given
+  4  with --holder: the claim is another user's, or none of acquire, and ends with its process
   9  the claim is not there any more: somebody else's lock is left alone";
 
 #[derive(Debug, Args)]
@@ -54,6 +58,10 @@ pub struct ReleaseCommandArgs {
     /// The id that acquire has printed [env: BEADLOCK_ID]
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
+    /// In the place of the id, the name of the holder: ends a claim that this user has made with acquire, and no other.
+    /// Not for named locks, memory:, file: and flock:
+    #[arg(long, value_name = "NAME", conflicts_with = "id")]
+    pub holder: Option<String>,
     /// Exit with 0 also when the claim is not there any more: for cleanup that may run twice
     #[arg(long)]
     pub missing_ok: bool,
@@ -106,20 +114,35 @@ fn release(
     environment: &Environment,
     common: &Console,
 ) -> Result<Value, Error> {
-    let id = id_of(typed, environment)?;
+    let id = match typed.holder {
+        Some(_) => None,
+        None => Some(id_of(typed, environment)?),
+    };
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
     refuse_options(target.scheme, &target.given, &typed.protocol.given())?;
     let (step, has_failed) = typed.protocol.outcome()?;
+    let missing = match typed.missing_ok {
+        true => Missing::Accepted,
+        false => Missing::IsLoss,
+    };
+    let (id, of_holder) = match &typed.holder {
+        None => (id.unwrap_or_default(), Ok(())),
+        Some(name) => match by_holder::id_of(name, &target) {
+            Ok(id) => (id, Ok(())),
+            Err(error) => (String::new(), Err(error)),
+        },
+    };
     let releasing = Releasing {
         target: &target,
         id: &id,
-        missing: match typed.missing_ok {
-            true => Missing::Accepted,
-            false => Missing::IsLoss,
-        },
+        missing,
         environment,
         common,
     };
+    match of_holder {
+        Err(error) if error.code() == Code::LockLost => return releasing.missing(error),
+        of_holder => of_holder?,
+    }
     let audit = settings::audit(typed.audit.as_deref(), environment);
     refuse_lock_file("--audit", audit.as_deref(), &target.own_files())?;
     if let ProtocolKind::Kernel(kernel) = target.rules().kind {
@@ -154,6 +177,7 @@ fn release(
     let left = leaving.end(held, None, why, &mut Uninterrupted);
     match left {
         ReleaseOutcome::Released => {
+            releasing.say_by_name(typed.holder.as_deref());
             releasing.say_under();
             Ok(releasing.answer(true, Some(age)))
         }
@@ -215,7 +239,7 @@ impl<'a> Releasing<'a> {
     /// The envelope's `data`.
     fn answer(&self, released: bool, held: Option<Duration>) -> Value {
         let report = Report {
-            id: Some(self.id.to_owned()),
+            id: Some(self.id.to_owned()).filter(|id| !id.is_empty()),
             released,
             held,
             ..Report::of(self.target)
@@ -278,6 +302,15 @@ impl<'a> Releasing<'a> {
                 let why = format!("{}{why}", over.unwrap_or_default());
                 self.missing(Error::new(Code::LockLost, why))
             }
+        }
+    }
+
+    /// Says which claim was ended by its holder's name.
+    fn say_by_name(&self, holder: Option<&str>) {
+        let (id, given) = (self.id, &self.target.given);
+        if let Some(name) = holder.map(escaped) {
+            let talk = &self.common.talk;
+            talk.say(&format!("released the claim {id} of {name} on {given}"));
         }
     }
 

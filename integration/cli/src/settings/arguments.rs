@@ -108,6 +108,7 @@ impl ClaimArgs {
         Labels {
             version: self.holder_version.clone(),
             about: self.about.clone(),
+            acquired: false,
         }
     }
 

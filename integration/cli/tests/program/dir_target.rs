@@ -53,9 +53,12 @@ fn a_claim_waits_for_the_end_of_a_cycle() {
     let scene = scene();
     let cycle = begun(&scene, &["cycle", "dir:work"]);
     scene
-        .run(&["hold", "dir:work", "--drain", "50ms", "--", "touch", "never"])
+        .run(&[
+            "hold", "dir:work", "--drain", "50ms", "--", "touch", "never",
+        ])
         .expect(4, &["work is busy"]);
-    let hold = Running::apart(scene.beadlock(&["hold", "dir:work", "--", "sh", "-c", "ls done > saw"]));
+    let hold =
+        Running::apart(scene.beadlock(&["hold", "dir:work", "--", "sh", "-c", "ls done > saw"]));
     scene.write("done", "");
     scene.write("go", "");
     cycle.end().expect(0, &[]);
@@ -90,12 +93,19 @@ fn what_is_no_directory_is_named_with_what_to_type() {
     let scene = scene();
     scene.write("file", "");
     for (target, words) in [
-        ("dir:none", "dir:none does not exist; make it first: mkdir -p "),
+        (
+            "dir:none",
+            "dir:none does not exist; make it first: mkdir -p ",
+        ),
         ("dir:file", "dir:file is not a directory"),
     ] {
-        scene.run(&["hold", target, "--", "true"]).expect(1, &[words]);
+        scene
+            .run(&["hold", target, "--", "true"])
+            .expect(1, &[words]);
     }
-    scene.run(&["hold", "dir:", "--", "true"]).expect(2, &["such as dir:path"]);
+    scene
+        .run(&["hold", "dir:", "--", "true"])
+        .expect(2, &["such as dir:path"]);
     scene
         .run(&["hold", "dir:work", "--any-directory", "--", "true"])
         .expect(2, &["dir:work"]);

@@ -80,6 +80,8 @@ mod usage;
 #[cfg(test)]
 mod wait;
 #[cfg(test)]
+mod worktrees;
+#[cfg(test)]
 mod zombie;
 
 /// A scene for the program that these tests are of.

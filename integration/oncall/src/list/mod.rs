@@ -30,7 +30,7 @@ use clap::Args;
 use beadlock_base::stdout::print;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error, Exit};
-use beadlock_claim::protocol::{self, answers_for_intent};
+use beadlock_claim::protocol::{self, answers_for_intent, worktrees};
 use beadlock_claim::report::{Report, STATUS};
 use beadlock_claim::target::Target;
 use beadlock_claim::words::{Part, to_type};
@@ -90,6 +90,9 @@ pub fn run(typed: &List, environment: &Environment, common: &Console) -> Answers
             Err(error) => answers.failed(error),
         }
     }
+    if typed.roots.is_empty() {
+        roots.extend(of_worktrees(&roots, environment));
+    }
     let closed = closed_below(&roots, typed.all_file_systems, environment, &common.talk);
     let walk = Walk::below(&roots, typed.all_file_systems, &closed, |walk| {
         if !common.json {
@@ -139,6 +142,14 @@ pub fn run(typed: &List, environment: &Environment, common: &Console) -> Answers
         ));
     }
     answers
+}
+
+/// The directory of the locks of the repository here (`lock:@NAME`), which in a linked working tree lies elsewhere.
+fn of_worktrees(roots: &[Root], environment: &Environment) -> Option<Root> {
+    let (dir, _) = worktrees::there(environment)?;
+    let root = Root::named(dir.as_os_str(), environment).ok()?;
+    let mut known = roots.iter();
+    (!known.any(|known| root.dir.starts_with(&known.dir))).then_some(root)
 }
 
 fn explained(seen: &SeenTarget, machine: &HostProcesses) -> Report {

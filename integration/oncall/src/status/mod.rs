@@ -17,7 +17,7 @@ use beadlock_base::stdout::print;
 use beadlock_claim::environment::Environment;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::protocol::named_claim::{LostClaim, stands};
-use beadlock_claim::protocol::{Acceptance, LookOptions, resolve};
+use beadlock_claim::protocol::{Acceptance, LookOptions, resolve, worktrees};
 use beadlock_claim::report::{Report, STATUS};
 use beadlock_claim::{protocol::rules::ProtocolKind, target::Target};
 use beadlock_console::answers::{Answers, each, not_written};
@@ -59,13 +59,34 @@ pub fn run(
     talk: &Talk,
 ) -> Answers {
     let mut answers = Answers::default();
+    let of_worktrees = match targets.is_empty() && environment.get("BEADLOCK_TARGET").is_none() {
+        true => names_of_worktrees(environment),
+        false => Vec::new(),
+    };
+    let look = |target: Option<&OsStr>| seen(target, (scope, fleet), options, environment, talk);
+    let add = |answers: &mut Answers, seen: Result<(Value, String), Error>| match seen {
+        Ok((data, text)) => answers.add(Exit::Done, data, &fitted(&text, terminal_width())),
+        Err(error) => answers.failed(error),
+    };
     for target in each(targets) {
-        match seen(target, (scope, fleet), options, environment, talk) {
-            Ok((data, text)) => answers.add(Exit::Done, data, &fitted(&text, terminal_width())),
-            Err(error) => answers.failed(error),
+        match look(target) {
+            // The claims of the repository are the answer then.
+            Err(error) if error.code() == Code::NoTarget && !of_worktrees.is_empty() => {}
+            seen => add(&mut answers, seen),
         }
     }
+    for name in of_worktrees {
+        add(&mut answers, look(Some(&name)));
+    }
     answers
+}
+
+/// The locks `lock:@NAME` of the repository here.
+fn names_of_worktrees(environment: &Environment) -> Vec<OsString> {
+    let target = |name: OsString| [OsStr::new("lock:@"), &name].into_iter().collect();
+    let there = worktrees::there(environment);
+    let names = there.into_iter().flat_map(|(_, names)| names);
+    names.map(target).collect()
 }
 
 /// [`run`] for one target, that exits with 9 where the claim `id` does not stand.

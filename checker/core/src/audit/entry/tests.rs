@@ -249,6 +249,7 @@ fn however_long_the_values_the_line_is_not() {
         pid_ns: Some(long.clone()),
         time_ns: Some(long.clone()),
         start_ticks: Some(u64::MAX),
+        acquired: true,
     };
     let hostile = Record {
         hostname: long.clone(),

@@ -73,6 +73,9 @@ pub struct BeadlockKey {
     /// Address of the work that the lock is held for, such as a CI run. Untrusted when it was read from a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
+    /// True if `beadlock acquire` has made the claim, so that `release --holder` may end it. Left out where it is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub acquired: bool,
     /// Machine id, hashed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_id: Option<String>,

@@ -1,5 +1,7 @@
 //! `lock:PATH`: a lock file of the beads rule at any path, without cycles (docs/design.md#locks-at-a-path).
 
+pub mod worktrees;
+
 use std::path::Path;
 
 use beadlock_base::{escape::escaped_path, filesystem::FileKind};
@@ -39,6 +41,9 @@ impl Protocol for LockAtPath {
 
 impl Folder for LockAtPath {
     fn find(&self, rest: &Path, environment: &Environment, _: Acceptance<'_>) -> Found {
+        if let Some(name) = worktrees::name(rest) {
+            return worktrees::target(rest, name, environment);
+        }
         Ok(target(rest, &environment.of_database().cwd)?)
     }
 

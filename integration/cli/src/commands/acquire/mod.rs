@@ -190,7 +190,7 @@ impl Acquiring<'_> {
             environment,
         };
         let request = match request(target, &typed.protocol, claimer)? {
-            Requested::Claim(request) => *request,
+            Requested::Claim(request) => request.of_acquire(),
             Requested::NoLock(why) => {
                 let why = why.unwrap_or("mode observe takes no lock");
                 let message =

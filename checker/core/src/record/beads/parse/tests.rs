@@ -156,6 +156,7 @@ fn a_mark_of_a_wrong_shape_is_none() {
         pid_ns: Some("pid:[1]".to_owned()),
         time_ns: None,
         start_ticks: Some(7),
+        acquired: true,
     };
     assert_eq!(mark(whole), Some(expected));
     assert_eq!(

@@ -1,0 +1,64 @@
+//! `release --holder NAME`: the id of the one claim that may be ended by its holder's name.
+
+use beadlock_base::escape::{escaped, escaped_path};
+use beadlock_claim::error::{Code, Error, Problem};
+use beadlock_claim::target::Target;
+use beadlock_claim::words::{see, to_type};
+use beadlock_core::Options;
+use beadlock_core::look::look;
+use nix::unistd::geteuid;
+
+/// The id of the claim of `name` on this target, where `acquire` has made it for this user. A record without an id, one
+/// of a hold, or one of a program ends with its process.
+///
+/// # Errors
+/// [`Code::LockLost`] when there is no claim of that name, [`Code::LockHeld`] when it is not to be ended so.
+pub(super) fn id_of(name: &str, target: &Target) -> Result<String, Error> {
+    let given = &target.given;
+    if !target.has_record() {
+        return Err(Error::usage(format!(
+            "--holder: {given} is locked without a record, and nobody's name; use --id ID"
+        )));
+    }
+    let status = to_type("beadlock status {}", &[target.part()]);
+    let name_shown = escaped(name);
+    let seen = look(&target.place, &Options::default());
+    let Some(record) = &seen.record else {
+        let what = match seen.on_disk {
+            None => "is free".to_owned(),
+            Some(_) => format!("cannot be read, and was not touched; look at it: {status}"),
+        };
+        let message = format!("there is no claim of {name_shown} to release: {given} {what}");
+        return Err(Error::new(Code::LockLost, message));
+    };
+    if record.holder() != name {
+        let holder = escaped(record.holder());
+        return Err(Error::new(
+            Code::LockLost,
+            format!(
+                "there is no claim of {name_shown} to release: {given} is held by {holder} (PID {}), and was left alone",
+                record.pid()
+            ),
+        ));
+    }
+    let refused = |why: String| {
+        let message = format!("{given} is held by {name_shown}, {why}; who and why: {status}");
+        let detail = format!("lock_file={}", escaped_path(&target.path()));
+        Err(Error::new(Code::LockHeld, message).detailed(detail))
+    };
+    let is_own = seen
+        .on_disk
+        .is_some_and(|file| file.owner == geteuid().as_raw());
+    if !is_own {
+        return refused("and the lock file belongs to another user, who releases it".to_owned());
+    }
+    match record.mark() {
+        Some(mark) if mark.acquired => Ok(mark.id.clone()),
+        _ => {
+            let see = see(record.pid());
+            refused(format!(
+                "and was not made by beadlock acquire: it ends with its process ({see})"
+            ))
+        }
+    }
+}
