@@ -36,6 +36,7 @@ const BEADS: Protocol = Protocol {
         verdict: "unreadable",
         reason: "malformed",
         exit_code: 5,
+        a_directory_is_locked: false,
     },
     orphan: Orphan::KeepsTheLock,
     for_process: ForProcess::LeavesAStaleLock,

@@ -40,6 +40,7 @@ const FILE: Protocol = Protocol {
         verdict: "free",
         reason: "no_lock",
         exit_code: 0,
+        a_directory_is_locked: false,
     },
     orphan: Orphan::IsEnded,
     for_process: ForProcess::IsReleased,

@@ -40,6 +40,7 @@ const FLOCK: Protocol = Protocol {
         verdict: "free",
         reason: "no_lock",
         exit_code: 0,
+        a_directory_is_locked: true,
     },
     orphan: Orphan::IsEnded,
     for_process: ForProcess::IsReleased,

@@ -37,6 +37,7 @@ pub const LOCK: Protocol = Protocol {
         verdict: "unreadable",
         reason: "malformed",
         exit_code: 5,
+        a_directory_is_locked: false,
     },
     orphan: Orphan::KeepsTheLock,
     for_process: ForProcess::LeavesAStaleLock,

@@ -76,6 +76,7 @@ macro_rules! stories {
 
 // The list of the protocols.
 mod beads;
+mod dir;
 mod file;
 mod flock;
 mod lock;

@@ -63,6 +63,7 @@ const MEMORY: Protocol = Protocol {
         verdict: "free",
         reason: "malformed",
         exit_code: 0,
+        a_directory_is_locked: false,
     },
     orphan: Orphan::IsEnded,
     for_process: ForProcess::IsReleased,

@@ -138,6 +138,8 @@ pub struct Garbage {
     pub verdict: &'static str,
     pub reason: &'static str,
     pub exit_code: i32,
+    /// A directory in the lock's place is no garbage: it is locked as a file is.
+    pub a_directory_is_locked: bool,
 }
 
 /// What becomes of the command when its beadlock is killed.

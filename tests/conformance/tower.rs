@@ -66,6 +66,7 @@ const TOWER: Protocol = Protocol {
         verdict: "unreadable",
         reason: "malformed",
         exit_code: 5,
+        a_directory_is_locked: false,
     },
     orphan: Orphan::IsEnded,
     for_process: ForProcess::IsReleased,

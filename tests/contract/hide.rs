@@ -40,7 +40,7 @@ static VALUES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         ("BOOT", r#"(?:"boot_id": ?"|\bboot )([0-9a-f-]{36})\b"#.to_owned()),
         ("ID", r"\b([0-9a-f]{32})\b".to_owned()),
         ("NAMESPACE", r"\b(?:pid|time):\[(\d+)\]".to_owned()),
-        ("PID", r#"(?:\bPIDs? |\bprocess |"(?:pid|holder_pid|parent)": ?|\bholder_pid=|kill\(|ps -fp |args -p |\bkill -CONT |BEADLOCK_PID='?)(\d+)"#.to_owned()),
+        ("PID", r#"(?:\bPIDs? |\bprocess |"(?:pid|holder_pid|parent)": ?|\bholder_pid=|kill\(|ps -fp |args -p |\bkill -CONT |\bto end: kill |BEADLOCK_PID='?)(\d+)"#.to_owned()),
         ("PID", r"\bfor (\d+)(?:,| --)".to_owned()),
         ("TICKS", r#"(?:\btick |\bPID now |, start |"(?:start_ticks|boottime_ns)": ?|"(?:process|record)": ?)(\d+)"#.to_owned()),
         ("AGE", format!(r"\b(?:for|held|after|released after|last written|took|in) ({age})(?:\b|$)")),

@@ -56,7 +56,7 @@ fn help() {
         );
     }
     pin("setup-git", "beadlock setup git --help");
-    for protocol in ["beads", "lock", "tower", "memory", "file", "flock"] {
+    for protocol in ["beads", "dir", "lock", "tower", "memory", "file", "flock"] {
         pin(
             &format!("protocol-{protocol}"),
             &format!("beadlock help {protocol}"),

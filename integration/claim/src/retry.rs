@@ -173,7 +173,8 @@ impl<'a> Retry<'a> {
             if !matches!(look.verdict, Verdict::Held(_)) {
                 return Ok(());
             }
-            if look.id.as_deref().is_some_and(own_claims::is_own) {
+            // Who does not wait does not wait for itself either.
+            if wait != Wait::No && look.id.as_deref().is_some_and(own_claims::is_own) {
                 return Err(held_here(target, &look).into());
             }
             if deadline.is_over() {

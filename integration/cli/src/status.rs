@@ -21,7 +21,7 @@ stands, else with 9. With --exit-code: 0 all is well, 1 the work of a database d
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct StatusArgs {
-    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH
+    /// The databases' directories, [beads:]DIR, dir:PATH, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH
     pub targets: Vec<OsString>,
     /// Print the lock file's own bytes, unchanged, and nothing else; of memory:DIR its document's status object
     #[arg(long, conflicts_with = "json")]

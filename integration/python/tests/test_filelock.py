@@ -59,25 +59,27 @@ def is_free() -> bool:
     return ended.returncode == 0
 
 
-def said(work: Callable[[], object]) -> str:
-    """What it returns, or the class of what it raises; of ours the class of the library."""
+class Words(str):
+    """What is shown as it is."""
+
+
+def said(work: Callable[[], object]) -> Words:
+    """What it returns, or the class of what it raises."""
     try:
         return shown(work())
     except Exception as error:
-        name = type(error).__name__
-        return f"raises `{name}`"
+        return Words(f"raises `{type(error).__name__}`")
 
 
-def shown(result: object) -> str:
-    return (
-        ", ".join(f"`{part!r}`" for part in result)
-        if isinstance(result, tuple)
-        else f"`{result!r}`"
-    )
+def shown(result: object) -> Words:
+    if isinstance(result, Words):
+        return result
+    parts = result if isinstance(result, tuple) else (result,)
+    return Words(", ".join(f"`{part}`" for part in parts))
 
 
-def in_a_thread(work: Callable[[], object]) -> str:
-    results: list[str] = []
+def in_a_thread(work: Callable[[], object]) -> Words:
+    results: list[Words] = []
     thread = threading.Thread(target=lambda: results.append(said(work)))
     thread.start()
     thread.join(PATIENCE)
@@ -323,7 +325,7 @@ def _(scene: Scene, m: Any) -> object:
 def _(scene: Scene, m: Any) -> object:
     with m.FileLock(P):
         pass
-    return "is there" if pathlib.Path(P).exists() else "is gone"
+    return Words("stays" if pathlib.Path(P).exists() else "is gone")
 
 
 @row("FileLock(p, is_singleton=True) is FileLock(p, is_singleton=True)", "not there")
@@ -336,7 +338,7 @@ def _(scene: Scene, m: Any) -> object:
 def _(scene: Scene, m: Any) -> object:
     with pytest.warns() as warned, m.FileLock(P, lifetime=60):
         pass
-    return f"warns, {len(warned)} time"
+    return Words(f"warns, {len(warned)} time")
 
 
 @row("acquire(cancel_check=…) that says so, held elsewhere", "a `with` that Ctrl-C ends")
@@ -428,7 +430,11 @@ def _(scene: Scene, m: Any) -> object:
 
 @row("the directory of p is missing", "raises `NoTarget`")
 def _(scene: Scene, m: Any) -> object:
-    return said(lambda: m.FileLock("no/such/x.lock").acquire())
+    def work() -> Words:
+        with m.FileLock("no/such/x.lock"):
+            return Words("is made")
+
+    return said(work)
 
 
 OURS = importlib.import_module("beadlock.filelock")
@@ -447,7 +453,7 @@ def test_a_call(
 ) -> None:
     with pytest.MonkeyPatch.context():
         result = which.run(scene, m)
-    seen[which.call, m.__name__] = result if isinstance(result, str) and result.startswith("raises") else shown(result)
+    seen[which.call, m.__name__] = shown(result)
 
 
 def test_the_page_has_what_was_seen(seen: dict[tuple[str, str], str]) -> None:

@@ -126,7 +126,7 @@ fn a_loss_is_told_and_what_is_there_now_stays() {
     fs::remove_file(dir.join(".lock")).unwrap();
     write(&dir, 1, 0);
     assert_eq!(guard.still_held().unwrap_err().code(), Code::LockLost);
-    guard.release().unwrap();
+    assert!(guard.release().unwrap_err().is_lost());
     assert!(dir.join(".lock").exists());
 }
 

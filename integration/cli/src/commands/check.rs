@@ -43,7 +43,7 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct CheckArgs {
-    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH
+    /// The databases' directories, [beads:]DIR, dir:PATH, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH
     pub targets: Vec<OsString>,
     /// Remove nothing; say what would be removed
     #[arg(long)]

@@ -54,7 +54,7 @@ Any other exit code is that of CMD. It is 128+N when signal N killed CMD.";
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct HoldArgs {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH [env:
+    /// The database's directory, [beads:]DIR, dir:PATH, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH [env:
     /// BEADLOCK_TARGET] [default: what --intent names, else the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// One more target, of any kind; may be repeated. All targets are claimed, or none. --wait counts for all of them

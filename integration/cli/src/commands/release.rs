@@ -52,7 +52,7 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct ReleaseCommandArgs {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH [env:
+    /// The database's directory, [beads:]DIR, dir:PATH, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH [env:
     /// BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The id that acquire has printed [env: BEADLOCK_ID]

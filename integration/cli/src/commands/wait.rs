@@ -41,7 +41,7 @@ wait. 5: it could not be checked for 2s.";
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct WaitArgs {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH or flock:PATH
+    /// The database's directory, [beads:]DIR, dir:PATH, lock:PATH, tower:NAME, memory:DIR, file:PATH or flock:PATH
     /// [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// How long to wait: DUR or forever; 0 looks once [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0, for

@@ -19,7 +19,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 /// The text below the options in `beadlock --help`.
 pub const MORE: &str = "\
 Targets:
-  [beads:]DIR  lock:PATH  tower:NAME  memory:DIR  file:PATH  flock:PATH
+  [beads:]DIR  dir:PATH  lock:PATH  tower:NAME  memory:DIR  file:PATH  flock:PATH
 
 Without a command, beadlock shows the status of the nearest database.
 To learn more, type `beadlock help COMMAND`, or `beadlock help PROTOCOL` with one of the protocols beads, lock, tower, \

@@ -74,6 +74,7 @@ fn targets_are_databases_locks_names_and_directories() {
         &format!("{HOSTILE}/"),
         "tower:app-prod",
         "beads:",
+        "dir:",
         "lock:",
         "tower:",
         "memory:",

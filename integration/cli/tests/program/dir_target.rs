@@ -30,10 +30,10 @@ fn a_claim_keeps_cycles_out() {
     scene
         .run(&["cycle", "dir:work", "--", "touch", "never"])
         .expect(4, &["Skipping database (locked by sh)"]);
-    scene.run(&["check", "dir:work"]).expect(4, &["dir:work"]);
-    scene
-        .run(&["status", "dir:work", "--json"])
-        .expect(0, &["\"dir:work\""]);
+    let checked = scene.run(&["check", "dir:work"]).expect(4, &[]);
+    assert_eq!(checked.out, "Skipping (locked by sh)\n");
+    let status = scene.run(&["status", "dir:work"]).expect(0, &[]).out;
+    assert!(status.starts_with("dir:work: held by sh (PID"), "{status}");
     // It is the lock of the same directory by another name.
     scene
         .run(&["hold", "work", "--any-directory", "--no-wait", "--", "true"])
@@ -82,9 +82,10 @@ fn the_command_of_a_cycle_knows_no_database() {
 fn a_lock_of_it_is_acquired_and_released_from_anywhere() {
     let scene = scene();
     let script = "eval \"$(\"$BEADLOCK\" acquire dir:work)\" && cd / && \"$BEADLOCK\" status && \"$BEADLOCK\" release";
-    Running::apart(scene.shell(script))
+    let ended = Running::apart(scene.shell(script))
         .end()
-        .expect(0, &["held by sh", "claimed dir:work"]);
+        .expect(0, &["claimed dir:work", "released"]);
+    assert!(ended.out.contains("/work: held by sh (PID"), "{ended:?}");
     assert!(!scene.file("work/.exclusive-lock").exists());
 }
 

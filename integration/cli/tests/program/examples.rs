@@ -37,7 +37,8 @@ const PAGES: [&[&str]; 27] = [
 ];
 
 /// Examples that cannot end with 0 here, with the code that they must end with: no such claim, and no agent.
-const OTHERS: [(&str, i32); 3] = [
+const OTHERS: [(&str, i32); 4] = [
+    ("beadlock release lock:@staging --holder agent-7", 9),
     ("beadlock release tower:app-prod --id req_8f3a", 9),
     ("beadlock status --agent unix:agent.sock", 1),
     ("beadlock status --agent localhost:19187 --exit-code", 5),

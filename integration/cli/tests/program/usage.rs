@@ -74,7 +74,7 @@ fn every_wrong_word_is_exit_2_and_says_why() {
         ),
         (
             &["hold", "ftp:x", "--", "true"],
-            "unknown scheme ftp: (known: beads:DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH, flock:PATH)",
+            "unknown scheme ftp: (known: beads:DIR, dir:PATH, lock:PATH, tower:NAME, memory:DIR, file:PATH, flock:PATH)",
         ),
         (
             &["hold", ".", "--", "true"],

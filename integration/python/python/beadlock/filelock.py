@@ -24,7 +24,7 @@ import weakref
 from typing import Any, Callable, Generic, NoReturn, Optional, TypeVar, Union, cast
 
 from . import _beadlock, _threads
-from .errors import LockHeld
+from .errors import BeadlockError, LockFailed, LockHeld, NoTarget
 
 __all__ = ["AsyncFileLock", "FileLock", "Timeout"]
 
@@ -45,6 +45,12 @@ class Timeout(LockHeld):
     def lock_file(self) -> str:
         """The path of the lock file."""
         return str(self.args[0] if self.path is None else self.path)
+
+
+def _timeout(why: BeadlockError) -> Timeout:
+    timeout = Timeout(str(why))
+    timeout.__dict__.update(why.__dict__)
+    return timeout
 
 
 class _Lock(_beadlock.FileLock):
@@ -140,11 +146,20 @@ class _Lock(_beadlock.FileLock):
         wait: float,
     ) -> bool:
         try:
-            return self._acquire_unless(is_over, asker, wait)
+            try:
+                return self._acquire_unless(is_over, asker, wait)
+            except NoTarget:
+                os.makedirs(os.path.dirname(self.lock_file) or ".", exist_ok=True)
+                return self._acquire_unless(is_over, asker, wait)
         except LockHeld as held:
-            timeout = Timeout(str(held))
-            timeout.__dict__.update(held.__dict__)
-            raise timeout from None
+            raise _timeout(held) from None
+        except LockFailed as failed:
+            if f"holder_pid={os.getpid()}" not in (failed.detail or "").split():
+                raise
+            # This thread or task has it by another object: a wait for that would be one for itself.
+            if wait < 0:
+                raise RuntimeError(str(failed)) from None
+            raise _timeout(failed) from None
 
     def _is_mine(self) -> bool:
         """Whether a release of this thread or task releases anything."""

@@ -63,7 +63,7 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = EXITS)]
 pub struct AcquireArgs {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH [env:
+    /// The database's directory, [beads:]DIR, dir:PATH, lock:PATH, tower:NAME, memory:DIR, file:PATH, or flock:PATH [env:
     /// BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The process that the claim is for: the claim ends with it [default: the process that called; for a subshell,

@@ -44,7 +44,7 @@ flock:PATH) cannot be taken from its process: it is said which one that is.";
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct BreakArgs {
-    /// The database's directory, [beads:]DIR, lock:PATH, memory:DIR, tower:NAME, file:PATH or flock:PATH
+    /// The database's directory, [beads:]DIR, dir:PATH, lock:PATH, memory:DIR, tower:NAME, file:PATH or flock:PATH
     /// [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// Break the lock with this id, as beadlock status shows it

@@ -144,7 +144,7 @@ fn a_mark_of_a_wrong_shape_is_none() {
             .beadlock
     };
     let whole = r#"{"id":"i","machine_id":"m","boot_id":"b","pid_ns":"pid:[1]","time_ns":null,"start_ticks":7,"x":0,
-        "version":"2","started_at":"2026-01-02T03:04:05.5Z","boottime_ns":9,"about":"https://ci/1"}"#;
+        "version":"2","started_at":"2026-01-02T03:04:05.5Z","boottime_ns":9,"about":"https://ci/1","acquired":true}"#;
     let expected = BeadlockKey {
         id: "i".to_owned(),
         version: Some("2".to_owned()),
