@@ -44,8 +44,7 @@ const DIR: Protocol = Protocol {
     released: "released ",
     breaking: Breaking::ById,
     leaves: Leaves::Nothing,
-    // As the database that it could be: the same lock.
-    listed_below: None,
+    listed_below: Some("."),
     audit: Audit {
         lock_name: "dir:data",
         acquired: EVENT,

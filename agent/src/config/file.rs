@@ -196,11 +196,12 @@ fn list<'a, 'i>(
 /// A path, made absolute.
 fn path(key: &str, value: &Spanned<DeValue<'_>>, base: &Path) -> Result<PathBuf, Mistake> {
     let absolute = |path: PathBuf| match path.as_os_str().as_bytes().strip_prefix(b"dir:") {
-        Some(rest) if key == "dir" => {
+        Some(rest) if key == "dir" && !rest.is_empty() => {
             let mut target = OsString::from(Scheme::Dir.prefix());
             target.push(base.join(OsStr::from_bytes(rest)));
             PathBuf::from(target)
         }
+        Some(_) if key == "dir" => path,
         _ => base.join(path),
     };
     value::read_path(ValueDeserializer::from(value.clone()))

@@ -117,10 +117,7 @@ impl NamedDatabases {
                 None => Arc::clone(&defaults),
             };
             let Some(answer) = answer else {
-                let dir = typed
-                    .environment
-                    .cwd
-                    .join(name.dir.unwrap_or(Path::new("")));
+                let dir = typed.environment.cwd.join(name.path());
                 let why = silence(&mounts, &dir) + "; it is served as soon as that answers";
                 let awaited = AwaitedDatabase { dir, why, policy };
                 missing.insert(number, awaited.clone());
@@ -172,7 +169,10 @@ fn arrivals(
                 let Some(AwaitedDatabase { dir, policy, .. }) = missing.remove(&number) else {
                     continue;
                 };
-                let found = answer.map(|(database, _)| NamedDatabase { database, policy });
+                let found = answer.and_then(|(database, _)| {
+                    refuse_git(&database, &policy)?;
+                    Ok(NamedDatabase { database, policy })
+                });
                 let found = found.map_err(|failure| failure.message);
                 if sender.send(ArrivedDatabase { dir, found }).is_err() {
                     return;
@@ -183,6 +183,18 @@ fn arrivals(
 }
 
 impl DatabaseName<'_> {
+    /// The path in the name.
+    fn path(&self) -> PathBuf {
+        match self
+            .dir
+            .map(|dir| (dir, ParsedTarget::parse(dir.as_os_str())))
+        {
+            Some((_, Ok(target))) if target.scheme == Scheme::Dir => target.rest,
+            Some((dir, _)) => dir.to_owned(),
+            None => PathBuf::new(),
+        }
+    }
+
     /// Looks the name up, in a call that may hang.
     fn look_up(
         &self,
@@ -196,6 +208,7 @@ impl DatabaseName<'_> {
                     Ok(target) if target.scheme == Scheme::Dir => {
                         Database::plain(&target.rest, &environment)
                     }
+                    Err(error) if dir.as_os_str() == "dir:" => Err(error),
                     _ => Database::named(&dir, &environment),
                 },
                 None => Database::find(&environment),

@@ -99,6 +99,12 @@ fn any_directory_is_served_by_its_scheme() {
     assert_eq!(scene.once(&["--config", "conf.toml"]), (0, String::new()));
     assert_eq!(ran(), "again\n");
 
+    let (code, stderr) = scene.once(&["--db", "dir:", "--exec", "true"]);
+    assert!(
+        code == 2 && stderr.contains("such as dir:path"),
+        "{code}: {stderr}"
+    );
+
     scene.write("ran", "");
     scene.write("shop/.exclusive-lock", "{");
     let (code, _) = scene.once(&by_option);

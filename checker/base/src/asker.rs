@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asker {
     thread: u64,
-    /// 0: the thread itself.
+    /// 0: the thread itself, which runs no task.
     task: u64,
     /// Whether nothing else of the thread runs while this one waits.
     blocks_thread: bool,
@@ -64,10 +64,11 @@ impl Asker {
         (self.thread, self.task) == (other.thread, other.task)
     }
 
-    /// Whether this one would wait for itself, where `holder` has what it asks for: they are one, or only this one's
-    /// thread could let the holder go on.
+    /// Whether this one would wait for itself, where `holder` has what it asks for: they are one, only this one's thread
+    /// could let the holder go on, or the holder is that thread, which goes on when its tasks have ended.
     pub fn would_wait_for_itself(&self, holder: &Self) -> bool {
-        self.thread == holder.thread && (self.blocks_thread || self.task == holder.task)
+        let is_held_up = self.blocks_thread || self.task == holder.task || holder.task == 0;
+        self.thread == holder.thread && is_held_up
     }
 }
 
@@ -87,7 +88,10 @@ mod tests {
         assert!(!second.would_wait_for_itself(&first));
         assert!(task(2, true).would_wait_for_itself(&first));
         assert!(me.would_wait_for_itself(&first), "its thread");
-        assert!(!first.would_wait_for_itself(&me), "which goes on");
+        assert!(
+            first.would_wait_for_itself(&me),
+            "which waits for its tasks"
+        );
     }
 
     #[test]

@@ -345,6 +345,13 @@ impl Cycle {
         self.gate().and_then(Gate::lost)
     }
 
+    /// The cycle, for another thread to have: a claim of this thread then waits for its end. Without that, the thread that
+    /// has entered a cycle is refused a claim of the same at once, for it would wait for itself.
+    pub fn detach(mut self) -> Self {
+        self._own = None;
+        self
+    }
+
     /// Ends the cycle: lets the gate go.
     pub fn leave(self) {
         drop(self);

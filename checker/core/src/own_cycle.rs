@@ -34,11 +34,15 @@ impl Drop for OwnCycle {
 pub fn is_inside(dir: &Path) -> bool {
     let number = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
     let asker = Asker::current();
-    CYCLES.with(|cycles| {
-        let mut own = cycles
+    let own: Vec<RawFd> = CYCLES.with(|cycles| {
+        let own = cycles
             .iter()
             .filter(|(_, other)| asker.would_wait_for_itself(other));
-        let gate = |fd: RawFd| number(Path::new(&format!("/proc/self/fd/{fd}")));
-        own.any(|(fd, _)| gate(*fd).is_some_and(|gate| number(dir) == Some(gate)))
-    })
+        own.map(|(fd, _)| *fd).collect()
+    });
+    // Looked at afterwards: a file system may hang.
+    let gate = |fd: &RawFd| number(Path::new(&format!("/proc/self/fd/{fd}")));
+    own.iter()
+        .filter_map(gate)
+        .any(|gate| number(dir) == Some(gate))
 }

@@ -15,9 +15,11 @@ pub fn now(py: Python<'_>) -> PyResult<Given> {
     Ok((Asker::thread(), task(py)?))
 }
 
-/// The asker that a task has handed on, which does not block its thread; else this thread, with the task that it runs.
+/// The asker that a task has handed on, which does not block its thread; a thread alone, which does; else this thread,
+/// with the task that it runs.
 pub fn of(py: Python<'_>, given: Option<Given>) -> PyResult<Asker> {
     Ok(match given {
+        Some((thread, 0)) => Asker::task(thread, 0, true),
         Some((thread, task)) => Asker::task(thread, task, false),
         None => Asker::task(Asker::thread(), task(py)?, true),
     })

@@ -145,6 +145,12 @@ impl FileLock {
         Ok(self.locks.levels(py, asker::of(py, None)?))
     }
 
+    /// How often this asker has acquired it.
+    #[pyo3(name = "_levels_of")]
+    fn levels_of(&self, py: Python<'_>, asker: Given) -> PyResult<usize> {
+        Ok(self.locks.levels(py, asker::of(py, Some(asker))?))
+    }
+
     /// For how many seconds this process has held it; None when not held.
     #[getter]
     fn age(&self, py: Python<'_>) -> Option<f64> {

@@ -280,7 +280,10 @@ def threads(lock: Callable[[], Any]) -> object:
     return had[0], most[0]
 
 
-@row("release by another thread, thread_local=True", "released: `FileLock` asks for no thread")
+@row(
+    "release by another thread, thread_local=True",
+    "released: `FileLock` asks for no thread",
+)
 def _(scene: Scene, m: Any) -> object:
     lock = m.FileLock(P)
     lock.acquire()
@@ -341,7 +344,9 @@ def _(scene: Scene, m: Any) -> object:
     return Words(f"warns, {len(warned)} time")
 
 
-@row("acquire(cancel_check=…) that says so, held elsewhere", "a `with` that Ctrl-C ends")
+@row(
+    "acquire(cancel_check=…) that says so, held elsewhere", "a `with` that Ctrl-C ends"
+)
 def _(scene: Scene, m: Any) -> object:
     with elsewhere(scene):
         return said(lambda: m.FileLock(P).acquire(cancel_check=lambda: True))
@@ -467,7 +472,9 @@ def test_the_page_has_what_was_seen(seen: dict[tuple[str, str], str]) -> None:
     for which in ROWS:
         theirs, ours = (seen[which.call, m.__name__] for m in (filelock, OURS))
         both = "the same" if theirs == ours else f"**{ours}**"
-        own = f"`{which.own}`" if which.own.startswith(("with ", "async ")) else which.own
+        own = (
+            f"`{which.own}`" if which.own.startswith(("with ", "async ")) else which.own
+        )
         lines.append(f"| `{which.call}` | {theirs} | {both} | {own} |\n")
     table = BEGIN + "".join(lines) + END
     page = PAGE.read_text()
@@ -506,7 +513,10 @@ def test_waiters_take_turns_with_filelock(scene: Scene) -> None:
         "import pathlib, sys\nfrom {} import FileLock\ncount = pathlib.Path('count')\n"
         "for _ in range(100):\n    with FileLock('x.lock'):\n        count.write_text(str(int(count.read_text()) + 1))"
     )
-    workers = [scene.python(script.format(name)) for name in ("filelock", "beadlock.filelock") * 2]
+    workers = [
+        scene.python(script.format(name))
+        for name in ("filelock", "beadlock.filelock") * 2
+    ]
     for worker in workers:
         out, err = worker.communicate(timeout=4 * PATIENCE)
         assert worker.returncode == 0, err
@@ -541,3 +551,49 @@ def test_a_cancelled_task_holds_nothing(scene: Scene) -> None:
     with elsewhere(scene):
         asyncio.run(work())
     until("the lock is free", is_free)
+
+
+def test_a_lock_is_its_threads_whatever_task_it_runs(scene: Scene) -> None:
+    """As with filelock: entered in one task and left in another one, or in none."""
+    lock = OURS.FileLock(P)
+
+    async def enter() -> None:
+        lock.acquire()
+
+    async def leave() -> None:
+        lock.release()
+
+    async def both() -> None:
+        await asyncio.create_task(enter())
+        assert lock.is_locked and not is_free()
+        await asyncio.create_task(leave())
+
+    asyncio.run(both())
+    assert is_free() and not lock.is_locked
+
+    async def again() -> int:
+        with lock:
+            return int(lock.lock_counter)
+
+    with lock:
+        assert asyncio.run(again()) == 2
+    assert is_free()
+
+
+def test_a_loss_does_not_hide_what_the_block_has_raised(scene: Scene) -> None:
+    async def work() -> None:
+        async with OURS.AsyncFileLock(P):
+            pathlib.Path(P).unlink()
+            raise KeyError("of the block")
+
+    with pytest.warns(RuntimeWarning, match="lost"), pytest.raises(KeyError):
+        asyncio.run(work())
+
+
+def test_a_directory_is_made_where_the_lock_was_meant(scene: Scene) -> None:
+    lock = OURS.FileLock("here/x.lock")
+    pathlib.Path("elsewhere").mkdir()
+    os.chdir("elsewhere")
+    with lock:
+        assert (scene.top / "here/x.lock").exists()
+    assert not pathlib.Path("here").exists()

@@ -242,7 +242,9 @@ def test_a_waiting_task_that_is_cancelled_leaves_the_queue(scene: Scene) -> None
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_has_a_queue_of_its_own(scene: Scene) -> None:
     with beadlock.FileLock("todo.json"):
-        thread = threading.Thread(target=lambda: beadlock.FileLock("todo.json").acquire())
+        thread = threading.Thread(
+            target=lambda: beadlock.FileLock("todo.json").acquire()
+        )
         thread.start()
         child = os.fork()
         if child == 0:
@@ -300,8 +302,27 @@ def test_the_time_out_names_this_process(scene: Scene) -> None:
         assert held.value.pid == os.getpid()
         return str(held.value)
 
-    with beadlock.FileLock("todo.json"), concurrent.futures.ThreadPoolExecutor() as other:
+    with (
+        beadlock.FileLock("todo.json"),
+        concurrent.futures.ThreadPoolExecutor() as other,
+    ):
         for wait in (0, 0.1):
             words = other.submit(gives_up, wait).result(PATIENCE)
-            assert f"another thread or task of this process (PID {os.getpid()})" in words
+            assert (
+                f"another thread or task of this process (PID {os.getpid()})" in words
+            )
 
+
+def test_a_lock_around_an_event_loop_is_not_waited_for_in_it(scene: Scene) -> None:
+    """Its thread goes on when its tasks have ended."""
+
+    async def work() -> None:
+        with pytest.raises(beadlock.LockFailed):
+            await beadlock.save_json_async("todo.json", 1, wait=PATIENCE)
+        with pytest.raises(beadlock.LockHeld):
+            await beadlock.Lock("lock:x.lock", wait=PATIENCE).acquire_async()
+
+    begun = time.monotonic()
+    with beadlock.FileLock("todo.json"), beadlock.Lock("lock:x.lock"):
+        asyncio.run(work())
+    assert time.monotonic() - begun < PATIENCE / 2

@@ -306,3 +306,30 @@ fn a_release_says_whether_the_lock_stood() {
     lost(changes, "overwritten");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "another's");
 }
+
+#[test]
+fn a_cycle_that_went_to_another_thread_is_waited_for() {
+    let (_top, dir) = database();
+    let enter = || match beadlock_core::Cycle::enter(&dir) {
+        beadlock_core::Entered::Cycle(cycle) => cycle,
+        beadlock_core::Entered::Skipped(decision) => panic!("{decision}"),
+    };
+    let own = enter();
+    let begun = std::time::Instant::now();
+    let error = Hold::on(&dir).claim().unwrap_err();
+    assert_eq!(error.code(), Code::DrainTimeout);
+    assert!(
+        error.to_string().contains("leave the cycle first"),
+        "{error}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    own.leave();
+
+    let others = enter().detach();
+    let end = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        others.leave();
+    });
+    Hold::on(&dir).claim().unwrap().release().unwrap();
+    end.join().unwrap();
+}

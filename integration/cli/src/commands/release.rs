@@ -47,6 +47,7 @@ Exit codes:
   1  beadlock failed
   2  the command line is wrong, or neither --id nor $BEADLOCK_ID is given
   4  with --holder: the claim is another user's, or none of acquire, and ends with its process
+  5  with --holder: the lock could not be understood
   9  the claim is not there any more: somebody else's lock is left alone";
 
 #[derive(Debug, Args)]
@@ -79,10 +80,11 @@ pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Conso
     let released = release(typed, environment, common)
         .map_err(|error| (ProgramEnd::Code(error.exit().code()), error));
     let end = match released {
-        Ok(_) if !common.json => {
+        Ok(ref answer) if !common.json => {
             common.talk.end_live();
             // The claim has ended, whether or not somebody reads that.
-            let _ = print(Script::of_stdout().unset(&variables(typed, environment)));
+            let variables = variables(typed, answer, environment);
+            let _ = print(Script::of_stdout().unset(&variables));
             ProgramEnd::Code(Exit::Done.code())
         }
         released => conclude(common, released),
@@ -95,12 +97,19 @@ pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Conso
 
 /// The variables that name the claim which has ended: none where the environment names another one, or has a target of
 /// the user's own, without an id.
-fn variables(typed: &ReleaseCommandArgs, environment: &Environment) -> Vec<&'static str> {
-    let typed = typed.id.as_deref().filter(|id| !id.is_empty());
-    let is_its_claim = match (environment.get("BEADLOCK_ID"), typed) {
+fn variables(
+    typed: &ReleaseCommandArgs,
+    answer: &Value,
+    environment: &Environment,
+) -> Vec<&'static str> {
+    let ended = match &typed.holder {
+        Some(_) => answer["id"].as_str(),
+        None => typed.id.as_deref().filter(|id| !id.is_empty()),
+    };
+    let is_its_claim = match (environment.get("BEADLOCK_ID"), ended) {
         (Some(named), Some(id)) => named == id,
         (None, Some(_)) => environment.get("BEADLOCK_TARGET").is_none(),
-        (_, None) => true,
+        (_, None) => typed.holder.is_none(),
     };
     if !is_its_claim {
         return Vec::new();

@@ -21,8 +21,8 @@ pub const MORE: &str = "\
 Targets:
   [beads:]DIR  dir:PATH  lock:PATH  tower:NAME  memory:DIR  file:PATH  flock:PATH
 
-Without a command, beadlock shows the status of the nearest database.
-To learn more, type `beadlock help COMMAND`, or `beadlock help PROTOCOL` with one of the protocols beads, lock, tower, \
+Without a command, beadlock shows the status of the nearest database, and of this repository's lock:@NAME.
+To learn more, type `beadlock help COMMAND`, or `beadlock help PROTOCOL` with one of the protocols beads, dir, lock, tower, \
 memory, file and flock.";
 
 const BEFORE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n";

@@ -181,8 +181,7 @@ fn another_shell_ends_a_claim_by_its_holders_name() {
         &["release", "lock:@staging", "--holder", "a", "--id", "b"],
     )
     .expect(2, &[]);
-    run(&scene, "one", &["release", "flock:file", "--holder", "a"])
-        .expect(2, &["without a record"]);
+    run(&scene, "one", &["release", "flock:file", "--holder", "a"]).expect(2, &["use --id ID"]);
 }
 
 #[test]
@@ -213,4 +212,36 @@ fn a_live_hold_is_never_ended_by_name() {
     assert!(common.join("beadlock/staging.lock").exists());
     scene.write("go", "");
     hold.end().expect(0, &[]);
+}
+
+#[test]
+fn what_is_released_by_name_is_no_other_claim_of_the_shell() {
+    let (scene, _) = scene();
+    let script = "cd one && eval \"$(\"$BEADLOCK\" acquire lock:own.lock)\" && \
+                  \"$BEADLOCK\" acquire -q --detach --holder agent-7 lock:@staging > claim && \
+                  eval \"$(\"$BEADLOCK\" release --holder agent-7 lock:@staging)\" && \
+                  test -n \"$BEADLOCK_ID\" && \"$BEADLOCK\" release > /dev/null";
+    Running::apart(scene.shell(script))
+        .end()
+        .expect(0, &["released the claim", "released lock:"]);
+}
+
+#[test]
+fn a_file_that_is_no_lock_is_in_nobodys_way() {
+    let (scene, common) = scene();
+    fs::create_dir(common.join("beadlock")).unwrap();
+    for name in [".lock", ".hidden.lock", "notes.txt"] {
+        fs::write(common.join("beadlock").join(name), "x").unwrap();
+    }
+    run(&scene, "one", &["status"]).expect(1, &["no .beads here or above"]);
+    run(&scene, "one", &["list"]).expect(0, &[]);
+    fs::write(common.join("beadlock/torn.lock"), "{").unwrap();
+    run(
+        &scene,
+        "one",
+        &["release", "lock:@torn", "--holder", "a", "--missing-ok"],
+    )
+    .expect(5, &["cannot be understood"]);
+    let status = run(&scene, "two", &["status"]).expect(0, &[]).out;
+    assert!(status.starts_with("lock:@torn: unreadable"), "{status}");
 }

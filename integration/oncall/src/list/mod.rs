@@ -90,7 +90,7 @@ pub fn run(typed: &List, environment: &Environment, common: &Console) -> Answers
             Err(error) => answers.failed(error),
         }
     }
-    if typed.roots.is_empty() {
+    if typed.roots.is_empty() && !roots.is_empty() {
         roots.extend(of_worktrees(&roots, environment));
     }
     let closed = closed_below(&roots, typed.all_file_systems, environment, &common.talk);

@@ -58,25 +58,39 @@ pub fn run(
     environment: &Environment,
     talk: &Talk,
 ) -> Answers {
+    let is_here = targets.is_empty() && environment.get("BEADLOCK_TARGET").is_none();
+    looked_at(targets, is_here, (scope, fleet), options, environment, talk)
+}
+
+/// The answers of [`run`]; `is_here`: with the claims of the repository of the working directory.
+fn looked_at(
+    targets: &[OsString],
+    is_here: bool,
+    (scope, fleet): (StatusScope, LookAtFleet),
+    options: LookOptions,
+    environment: &Environment,
+    talk: &Talk,
+) -> Answers {
     let mut answers = Answers::default();
-    let of_worktrees = match targets.is_empty() && environment.get("BEADLOCK_TARGET").is_none() {
-        true => names_of_worktrees(environment),
-        false => Vec::new(),
-    };
     let look = |target: Option<&OsStr>| seen(target, (scope, fleet), options, environment, talk);
     let add = |answers: &mut Answers, seen: Result<(Value, String), Error>| match seen {
         Ok((data, text)) => answers.add(Exit::Done, data, &fitted(&text, terminal_width())),
         Err(error) => answers.failed(error),
     };
     for target in each(targets) {
-        match look(target) {
-            // The claims of the repository are the answer then.
-            Err(error) if error.code() == Code::NoTarget && !of_worktrees.is_empty() => {}
-            seen => add(&mut answers, seen),
+        let seen = look(target);
+        let answers_here = !matches!(&seen, Err(error) if error.code() != Code::NoTarget);
+        let of_worktrees = match is_here && answers_here {
+            true => names_of_worktrees(environment),
+            false => Vec::new(),
+        };
+        // Where there is no database, the claims of the repository are the answer.
+        if of_worktrees.is_empty() || seen.is_ok() {
+            add(&mut answers, seen);
         }
-    }
-    for name in of_worktrees {
-        add(&mut answers, look(Some(&name)));
+        for name in of_worktrees {
+            add(&mut answers, look(Some(&name)));
+        }
     }
     answers
 }
@@ -103,7 +117,7 @@ pub fn run_id(
         return answers;
     }
     let scope = StatusScope::LockAndSync;
-    let mut answers = run(targets, (scope, fleet), options, environment, talk);
+    let mut answers = looked_at(targets, false, (scope, fleet), options, environment, talk);
     if answers.errors.is_empty() {
         let named = targets.first().map(OsString::as_os_str);
         match resolve(named, environment, Acceptance::Any)

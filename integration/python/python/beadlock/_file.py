@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import Any, AsyncIterator, Iterator, Optional, TypeVar, Union
+from typing import Any, AsyncGenerator, Generator, Optional, TypeVar, Union
 
 from . import _beadlock, _threads
 from ._guard import Guard
@@ -105,7 +105,7 @@ def update_json(
     schema: Optional[StrPath] = None,
     backups: int = 5,
     wait: Optional[float] = 30.0,
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """The JSON in the file at ``path``, to be changed in a ``with`` block, all under its lock; ``default`` where there is no file.
 
     At the end of the block it is written as ``save_json`` writes it; not when the block raises.
@@ -130,7 +130,7 @@ async def update_json_async(
     schema: Optional[StrPath] = None,
     backups: int = 5,
     wait: Optional[float] = 30.0,
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any, None]:
     """``update_json`` without blocking the event loop."""
     async with FileLock(path, wait=wait) as lock:
         value = await _threads.finish(lambda: _value(lock, default))

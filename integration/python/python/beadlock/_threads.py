@@ -17,15 +17,19 @@ _numbers = itertools.count(1)
 _tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
 
 
+_CALLBACK = 2**63
+"""Stands for what an event loop runs beside its tasks."""
+
+
 def task_number() -> int:
-    """The number of the task that runs now, which no other one ever has; 0 for none."""
+    """The number of the task that runs now, which no other one ever has; 0 where no event loop runs."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
         # No loop runs in this thread.
         return 0
     if task is None:
-        return 0
+        return _CALLBACK
     number = _tasks.get(task)
     if number is None:
         number = _tasks[task] = next(_numbers)

@@ -125,7 +125,9 @@ _CLASSES: dict[str, type[BeadlockError]] = {
 }
 
 
-def _of(code: str, is_held: bool, message: str, **fields: object) -> BeadlockError:
+def _of(  # pyright: ignore[reportUnusedFunction]: the native half calls it
+    code: str, is_held: bool, message: str, **fields: object
+) -> BeadlockError:
     """The exception for an error of the library."""
     # The lock of a file has one code for whatever kept it from being taken.
     kind = (

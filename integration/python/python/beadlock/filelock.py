@@ -47,6 +47,10 @@ class Timeout(LockHeld):
         return str(self.args[0] if self.path is None else self.path)
 
 
+def _any_of(one: Callable[[], bool], other: Callable[[], bool]) -> Callable[[], bool]:
+    return lambda: one() or other()
+
+
 def _timeout(why: BeadlockError) -> Timeout:
     timeout = Timeout(str(why))
     timeout.__dict__.update(why.__dict__)
@@ -54,7 +58,7 @@ def _timeout(why: BeadlockError) -> Timeout:
 
 
 class _Lock(_beadlock.FileLock):
-    """The lock of a file, by filelock's names: the same thread or task may acquire it again."""
+    """The lock of a file, by filelock's names: who has it may acquire it again."""
 
     lock_file: str
     """The path of the file, as it was given."""
@@ -72,6 +76,8 @@ class _Lock(_beadlock.FileLock):
     """None: a lock ends with its process, and is not taken from one that lives."""
 
     _is_thread_local: bool
+    _directory: Optional[str]
+    """Where the file is, as it was when the lock was made; None: a directory is locked."""
 
     def __new__(
         cls: type[L],
@@ -108,6 +114,8 @@ class _Lock(_beadlock.FileLock):
             return known
         lock = super().__new__(cls, lock_file, False, None, True, mode, True)
         lock.lock_file = os.fspath(lock_file)
+        is_file = os.path.basename(lock_file) not in ("", ".", "..")
+        lock._directory = os.path.dirname(key[1]) if is_file else None
         lock.timeout, lock.mode, lock._is_thread_local = timeout, mode, thread_local
         lock.blocking, lock.poll_interval = blocking, poll_interval
         lock.is_singleton, lock.lifetime = is_singleton, None
@@ -124,13 +132,23 @@ class _Lock(_beadlock.FileLock):
             self.poll_interval,
         )
 
+    @staticmethod
+    def _asker() -> tuple[int, int]:
+        """Who asks: by filelock's rule this thread, whatever task it runs."""
+        return _beadlock._asker()[0], 0
+
+    @property
+    def lock_counter(self) -> int:
+        """How often it was acquired here and not yet released."""
+        return self._levels_of(self._asker())
+
     @property
     def is_locked(self) -> bool:
-        """Whether this thread or task has it by this object; with ``thread_local=False``, whether the process has."""
+        """Whether this thread has it by this object; with ``thread_local=False``, whether the process has."""
         return self.lock_counter > 0 if self._is_thread_local else self.held
 
     def is_thread_local(self) -> bool:
-        """Whether only the thread or task that has it may release it."""
+        """Whether only the thread that has it may release it."""
         return self._is_thread_local
 
     def _wait(self, timeout: Optional[float], blocking: Optional[bool]) -> float:
@@ -149,20 +167,22 @@ class _Lock(_beadlock.FileLock):
             try:
                 return self._acquire_unless(is_over, asker, wait)
             except NoTarget:
-                os.makedirs(os.path.dirname(self.lock_file) or ".", exist_ok=True)
+                if self._directory is None:
+                    raise
+                os.makedirs(self._directory, exist_ok=True)
                 return self._acquire_unless(is_over, asker, wait)
         except LockHeld as held:
             raise _timeout(held) from None
         except LockFailed as failed:
             if f"holder_pid={os.getpid()}" not in (failed.detail or "").split():
                 raise
-            # This thread or task has it by another object: a wait for that would be one for itself.
+            # It is held here by another object: a wait for that would be one for itself.
             if wait < 0:
                 raise RuntimeError(str(failed)) from None
             raise _timeout(failed) from None
 
     def _is_mine(self) -> bool:
-        """Whether a release of this thread or task releases anything."""
+        """Whether a release here releases anything."""
         return self.held and (self.lock_counter > 0 or not self._is_thread_local)
 
     def __repr__(self) -> str:
@@ -199,7 +219,9 @@ class FileLock(_Lock, contextlib.ContextDecorator):
         cancel_check: Optional[Callable[[], bool]] = None,
     ) -> AcquireReturnProxy[F]:
         """Waits for ``timeout`` seconds, below 0 without end; then it raises ``Timeout``, as it does when ``cancel_check`` says so."""
-        if not self._acquired(cancel_check, None, self._wait(timeout, blocking)):
+        if not self._acquired(
+            cancel_check, self._asker(), self._wait(timeout, blocking)
+        ):
             raise Timeout(self.lock_file)
         return AcquireReturnProxy(self)
 
@@ -207,7 +229,7 @@ class FileLock(_Lock, contextlib.ContextDecorator):
         """Ends what this thread has acquired last, or by ``force`` all of it; the lock is free with the last. Without it nothing
         happens."""
         if self._is_mine():
-            self._release_as(None, force)
+            self._release_as(self._asker(), force)
 
     def __enter__(self: F) -> F:
         self.acquire()
@@ -215,7 +237,7 @@ class FileLock(_Lock, contextlib.ContextDecorator):
 
     def __exit__(self, *raised: object) -> None:
         if self._is_mine():
-            super().__exit__(*raised)
+            self._exit_as(self._asker(), *raised)
 
 
 class AsyncAcquireReturnProxy(Generic[A]):
@@ -228,7 +250,7 @@ class AsyncAcquireReturnProxy(Generic[A]):
         return self.lock
 
     async def __aexit__(self, *raised: object) -> None:
-        await self.lock.release()
+        await self.lock.__aexit__(*raised)
 
 
 class AsyncFileLock(_Lock):
@@ -263,6 +285,11 @@ class AsyncFileLock(_Lock):
             **options,
         )
 
+    @staticmethod
+    def _asker() -> tuple[int, int]:
+        """Who asks: the task that runs now."""
+        return _beadlock._asker()
+
     async def acquire(
         self: A,
         timeout: Optional[float] = None,
@@ -272,17 +299,15 @@ class AsyncFileLock(_Lock):
         cancel_check: Optional[Callable[[], bool]] = None,
     ) -> AsyncAcquireReturnProxy[A]:
         """Waits for ``timeout`` seconds, below 0 without end; then it raises ``Timeout``. Cancelled, nothing is held."""
-        asker = _beadlock._asker()
+        asker = self._asker()
         wait = self._wait(timeout, blocking)
         acquired = False
 
         def acquire(is_over: Callable[[], bool]) -> bool:
             nonlocal acquired
-            either = (
-                is_over
-                if cancel_check is None
-                else lambda: is_over() or bool(cancel_check())
-            )
+            either = is_over
+            if (check := cancel_check) is not None:
+                either = _any_of(is_over, check)
             acquired = self._acquired(either, asker, wait)
             return acquired
 
@@ -295,7 +320,7 @@ class AsyncFileLock(_Lock):
         """Ends what this task has acquired last, or by ``force`` all of it; the lock is free with the last. Without it nothing
         happens."""
         if self._is_mine():
-            asker = _beadlock._asker()
+            asker = self._asker()
             await _threads.finish(lambda: self._release_as(asker, force))
 
     async def __aenter__(self: A) -> A:
@@ -303,7 +328,9 @@ class AsyncFileLock(_Lock):
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        await self.release()
+        if self._is_mine():
+            asker = self._asker()
+            await _threads.finish(lambda: self._exit_as(asker, *raised))
 
     def __enter__(self) -> NoReturn:
         raise NotImplementedError("this lock is for `async with`")

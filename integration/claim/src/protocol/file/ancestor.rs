@@ -24,12 +24,25 @@ impl<'h> Ancestor<'h> {
     pub fn among(holders: &'h [GateHolder], target: &FileTarget) -> Option<Self> {
         let inode = named_inode(target)?;
         let first_of = |pid: i32| descriptors_of(pid, inode).first().copied();
-        let mut above = holders.iter().filter(|holder| is_above(holder.pid));
+        // A program that has started this one may let the lock go by itself; a shell or an flock(1) waits for its end.
+        let waits = |holder: &&GateHolder| is_above(holder.pid) && waits_for_its_command(holder);
+        let mut above = holders.iter().filter(waits);
         let above = above.find_map(|holder| Some((Some(holder), first_of(holder.pid)?)));
         let itself = || Some((None, first_of(process_id().cast_signed())?));
         let (holder, descriptor) = above.or_else(itself)?;
         Some(Self { holder, descriptor })
     }
+}
+
+/// Whether it is a program that ends after the command that it runs: a shell, or flock(1).
+fn waits_for_its_command(holder: &GateHolder) -> bool {
+    program(holder).is_some_and(|name| name == "flock" || name.ends_with("sh"))
+}
+
+/// The name of the program that a process runs, without its directory.
+fn program(holder: &GateHolder) -> Option<&str> {
+    let program = holder.command.split_ascii_whitespace().next()?;
+    program.rsplit('/').next()
 }
 
 /// Who it is and what to do about it: `PID 77 (bash), which this runs in, by its descriptor 9: …`
@@ -44,8 +57,7 @@ impl fmt::Display for Ancestor<'_> {
             None => f.write_str("this process itself, by the descriptor")?,
         }
         write!(f, " {descriptor}: it would wait for itself; ")?;
-        let command = holder.and_then(|holder| holder.command.split_ascii_whitespace().next());
-        match command.and_then(|program| program.rsplit('/').next()) {
+        match holder.and_then(program) {
             Some("flock") => f.write_str("leave out that flock, or this beadlock"),
             _ => {
                 let unlock = to_type("flock -u {}", &[Part::Pid((*descriptor).into())]);

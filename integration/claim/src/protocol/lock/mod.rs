@@ -2,7 +2,7 @@
 
 pub mod worktrees;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use beadlock_base::{escape::escaped_path, filesystem::FileKind};
 use beadlock_core::{Place, Verdict};
@@ -45,6 +45,15 @@ impl Folder for LockAtPath {
             return worktrees::target(rest, name, environment);
         }
         Ok(target(rest, &environment.of_database().cwd)?)
+    }
+
+    fn by_letters(&self, rest: &Path, environment: &Environment) -> (PathBuf, PathBuf) {
+        let cwd = environment.of_database().cwd;
+        match worktrees::name(rest) {
+            // Where the lock lies is known once the working directory answers.
+            Some(_) => (cwd.clone(), cwd),
+            None => (cwd.join(rest), cwd.join(rest)),
+        }
     }
 
     fn exact(&self, rest: &Path, given: &str) -> Found {

@@ -37,11 +37,7 @@ pub(super) fn target(
     environment: &Environment,
 ) -> Result<Target, Error> {
     let shown = format!("{}{}", Scheme::Lock.prefix(), escaped_path(rest));
-    let is_name = |name: &OsStr| {
-        let bytes = name.as_bytes();
-        !bytes.is_empty() && !bytes.contains(&b'/') && !bytes.starts_with(b".")
-    };
-    let file: OsString = [name, OsStr::new(".lock")].into_iter().collect();
+    let file = file_of(name);
     let no_name = || {
         Error::usage(format!(
             "{shown} names no lock; name one without a slash and without a dot in front, such as lock:@staging; a file \
@@ -49,12 +45,24 @@ pub(super) fn target(
             escaped_path(rest)
         ))
     };
-    if !is_name(name) || file.len() > Names::LIMIT || Names::belongs_to(&file).is_some() {
+    if !is_name(name) {
         return Err(no_name());
     }
     let dir = directory(&shown, environment)?;
     let place = Place::named(dir, &file).ok_or_else(no_name)?;
     Ok(Target::at_path(Scheme::Lock, place, rest))
+}
+
+/// The name of the lock file.
+fn file_of(name: &OsStr) -> OsString {
+    [name, OsStr::new(".lock")].into_iter().collect()
+}
+
+/// Whether a lock can be called so.
+fn is_name(name: &OsStr) -> bool {
+    let (bytes, file) = (name.as_bytes(), file_of(name));
+    let is_plain = !bytes.is_empty() && !bytes.contains(&b'/') && !bytes.starts_with(b".");
+    is_plain && file.len() <= Names::LIMIT && Names::belongs_to(&file).is_none()
 }
 
 /// The directory that the locks of the working directory lie in, without links but for its last part.
@@ -123,7 +131,8 @@ fn of_user(shown: &str, environment: &Environment) -> Result<PathBuf, Error> {
 }
 
 /// The directory of the locks of this repository, and their names, sorted; `None`: there are none here, or it is not
-/// known. In a repository without such a lock, git is not asked.
+/// known. In the main working tree of a repository without such a lock, git is not asked. To be called once the working
+/// directory has answered: this looks at it.
 pub fn there(environment: &Environment) -> Option<(PathBuf, Vec<OsString>)> {
     let cwd = environment.of_database().cwd;
     let kind = |dir: &Path| fs::symlink_metadata(dir.join(".git")).ok();
@@ -140,7 +149,8 @@ pub fn there(environment: &Environment) -> Option<(PathBuf, Vec<OsString>)> {
         file.strip_suffix(b".lock")
             .map(|name| OsString::from_vec(name.to_vec()))
     };
-    let mut names: Vec<OsString> = entries.flatten().filter_map(name).collect();
+    let names = entries.flatten().filter_map(name);
+    let mut names: Vec<OsString> = names.filter(|name| is_name(name)).collect();
     names.sort();
     Some((dir, names))
 }

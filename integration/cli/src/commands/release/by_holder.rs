@@ -4,8 +4,9 @@ use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_claim::error::{Code, Error, Problem};
 use beadlock_claim::target::Target;
 use beadlock_claim::words::{see, to_type};
-use beadlock_core::Options;
 use beadlock_core::look::look;
+use beadlock_core::target::Scheme;
+use beadlock_core::{Options, Verdict};
 use nix::unistd::geteuid;
 
 /// The id of the claim of `name` on this target, where `acquire` has made it for this user. A record without an id, one
@@ -15,21 +16,26 @@ use nix::unistd::geteuid;
 /// [`Code::LockLost`] when there is no claim of that name, [`Code::LockHeld`] when it is not to be ended so.
 pub(super) fn id_of(name: &str, target: &Target) -> Result<String, Error> {
     let given = &target.given;
-    if !target.has_record() {
+    if !matches!(target.scheme, Scheme::Beads | Scheme::Dir | Scheme::Lock) {
         return Err(Error::usage(format!(
-            "--holder: {given} is locked without a record, and nobody's name; use --id ID"
+            "--holder: the lock of {given} does not say whether acquire has made it; use --id ID"
         )));
     }
     let status = to_type("beadlock status {}", &[target.part()]);
     let name_shown = escaped(name);
     let seen = look(&target.place, &Options::default());
     let Some(record) = &seen.record else {
-        let what = match seen.on_disk {
-            None => "is free".to_owned(),
-            Some(_) => format!("cannot be read, and was not touched; look at it: {status}"),
+        let what = match (&seen.verdict, seen.side_file) {
+            (Verdict::Free, false) => {
+                let message =
+                    format!("there is no claim of {name_shown} to release: {given} is free");
+                return Err(Error::new(Code::LockLost, message));
+            }
+            (Verdict::Free, true) => "is aside for the moment: try again",
+            _ => "cannot be understood, and was not touched",
         };
-        let message = format!("there is no claim of {name_shown} to release: {given} {what}");
-        return Err(Error::new(Code::LockLost, message));
+        let message = format!("the lock of {given} {what}; look at it: {status}");
+        return Err(Error::new(Code::LockUnreadable, message));
     };
     if record.holder() != name {
         let holder = escaped(record.holder());
