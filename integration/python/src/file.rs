@@ -206,12 +206,7 @@ impl FileLock {
     }
 
     /// Ends the lock; returns how it had been lost, where it had.
-    fn end(
-        &self,
-        py: Python<'_>,
-        asker: Option<Given>,
-        at_once: bool,
-    ) -> PyResult<Option<Error>> {
+    fn end(&self, py: Python<'_>, asker: Option<Given>, at_once: bool) -> PyResult<Option<Error>> {
         let asker = asker::of(py, asker)?;
         match self.locks.pop(py, asker, at_once) {
             Some(Popped::Ours(lock)) => Ok(py.detach(|| lock.release().err().map(Error::from))),

@@ -156,12 +156,7 @@ impl Lock {
 
 impl Lock {
     /// Ends the claim; returns how it had been lost, where it had.
-    fn end(
-        &self,
-        py: Python<'_>,
-        asker: Option<Given>,
-        at_once: bool,
-    ) -> PyResult<Option<Error>> {
+    fn end(&self, py: Python<'_>, asker: Option<Given>, at_once: bool) -> PyResult<Option<Error>> {
         let asker = asker::of(py, asker)?;
         let claim = match self.claims.pop(py, asker, at_once) {
             Some(Popped::Ours(claim)) => claim,

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use beadlock::memory::{self, BreakLimit, Guard, Stale};
 use beadlock::Code;
+use beadlock::memory::{self, BreakLimit, Guard, Stale};
 use pyo3::prelude::*;
 
 use crate::asker;
