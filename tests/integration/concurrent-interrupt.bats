@@ -29,6 +29,8 @@ interrupted() {
         sleep "0.$(printf '%02d' "$((i * 4))")"
         kill -s "$signal" -- "-$writer" 2>/dev/null || kill -s "$signal" "$writer"
         wait "$writer" || true
+        # A mv that it has started holds the lock until it is over, and moves what is looked at now.
+        flock -w 30 todo.json.lock true
         names=()
         for name in todo.json.[0-9]; do
             [ ! -e "$name" ] || names+=("$name")
