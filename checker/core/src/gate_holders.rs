@@ -61,7 +61,12 @@ impl GateHolders {
         if pids.iter().any(|pid| !is_ending(*pid)) {
             pids.retain(|pid| !is_ending(*pid));
         }
-        pids.into_iter().map(GateHolder::of).collect()
+        let mut holders: Vec<GateHolder> = pids.into_iter().map(GateHolder::of).collect();
+        // It may have ended since.
+        if holders.iter().any(|holder| !holder.command.is_empty()) {
+            holders.retain(|holder| !holder.command.is_empty());
+        }
+        holders
     }
 
     /// Processes of a cycle's command that keep the gate of `dir` shut after every process of beadlock that held it was

@@ -63,7 +63,8 @@ impl Shut {
     pub fn of(gates: &GateHolders, dir: &Path) -> Self {
         let left = gates.left(dir);
         let with_role = |holder: GateHolder| {
-            let role = if left.contains(&holder) {
+            // By its number: one that is ending has lost its command line since.
+            let role = if left.iter().any(|left| left.pid == holder.pid) {
                 GateRole::Left
             } else {
                 holder.role()
