@@ -7,7 +7,7 @@ use crate::protocol::{
     NEIGHBOUR, Neighbour, Orphan, Protocol, Refusal, Takeover, Unwritable,
 };
 
-const BEADS: Protocol = Protocol {
+pub const BEADS: Protocol = Protocol {
     target: ".beads",
     shown: "beads:.beads",
     directory: ".beads",

@@ -296,12 +296,16 @@ impl Answer {
         if self.status.success() {
             return Tracked::No;
         }
-        let error = self.error();
-        // With a path instead of the parenthesis, there is one that does not work.
-        match error.starts_with("not a git repository (or any") {
+        match self.is_of_no_repository() {
             true => Tracked::No,
-            false => Tracked::Unknown(error),
+            false => Tracked::Unknown(self.error()),
         }
+    }
+
+    /// True if git has found no repository. Its exit status is the same for one that it cannot read.
+    pub fn is_of_no_repository(&self) -> bool {
+        // With a path instead of the parenthesis, there is one that does not work.
+        self.error().starts_with("not a git repository (or any")
     }
 }
 

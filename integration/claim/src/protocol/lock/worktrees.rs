@@ -40,8 +40,9 @@ pub(super) fn target(
     let file = file_of(name);
     let no_name = || {
         Error::usage(format!(
-            "{shown} names no lock; name one without a slash and without a dot in front, such as lock:@staging; a file \
-             is lock:./{}",
+            "{shown} names no lock; name one of at most {} bytes, without a slash and without a dot in front, such as \
+             lock:@staging; a file is lock:./{}",
+            Names::LIMIT - b".lock".len(),
             escaped_path(rest)
         ))
     };
@@ -106,12 +107,10 @@ fn shared_by_worktrees(cwd: &Path) -> InRepository {
             }
             InRepository::Yes(cwd.join(OsString::from_vec(line)))
         }
-        GitReply::Answered(answer) => match answer.error() {
-            said if said.starts_with("not a git repository (or any") && has_none() => {
-                InRepository::No
-            }
-            said => InRepository::Unknown(said),
-        },
+        GitReply::Answered(answer) if answer.is_of_no_repository() && has_none() => {
+            InRepository::No
+        }
+        GitReply::Answered(answer) => InRepository::Unknown(answer.error()),
         GitReply::NoGit if has_none() => InRepository::No,
         GitReply::NoGit => InRepository::Unknown("there is no git on the PATH".to_owned()),
         GitReply::Unanswered(why) => InRepository::Unknown(why),
