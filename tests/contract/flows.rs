@@ -28,6 +28,18 @@ fn a_claim_over_several_commands() {
                 "eval \"$(beadlock acquire --detach --max-hold 1h --holder ci)\"; beadlock status; beadlock release --id \"$BEADLOCK_ID\"",
             ),
             (
+                "acquire-renew",
+                "eval \"$(beadlock -q acquire --detach --max-hold 1h --holder ci)\"; beadlock renew --max-hold 2h; beadlock -q release; beadlock renew",
+            ),
+            (
+                "contract-renew-json",
+                "eval \"$(beadlock -q acquire --detach --max-hold 1h --holder ci)\"; beadlock -q renew --json; beadlock -q release",
+            ),
+            (
+                "renew-of-a-process",
+                "eval \"$(beadlock -q acquire --holder ci)\"; beadlock renew; beadlock -q release",
+            ),
+            (
                 "acquire-twice",
                 "eval \"$(beadlock acquire --holder ci)\"; export BEADLOCK_ID; beadlock acquire --no-wait; beadlock release",
             ),

@@ -28,6 +28,7 @@ fn help() {
         "hold",
         "acquire",
         "release",
+        "renew",
         "wait",
         "cycle",
         "check",

@@ -13,8 +13,8 @@ use std::{
     os::fd::RawFd,
 };
 use std::{
-    os::unix::ffi::OsStrExt, os::unix::process::CommandExt, path::Path, process::Command,
-    time::Duration, time::Instant,
+    os::unix::ffi::OsStrExt, os::unix::fs::FileExt, os::unix::process::CommandExt, path::Path,
+    process::Command, time::Duration, time::Instant,
 };
 
 use nix::{
@@ -25,7 +25,8 @@ use nix::{sys::signal::SigSet, unistd::chdir, unistd::close, unistd::dup2_stdout
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::sys;
+use crate::process::Stat;
+use crate::sys::{self, process_id};
 
 /// The hidden first argument of the runner of a cycle's command.
 pub const RUNNER: &str = "__run-cycle";
@@ -139,6 +140,10 @@ pub fn helper_words<H: Helper>(
             H::KIND
         )));
     }
+    words(title, request)
+}
+
+fn words<H: Helper>(title: &str, request: &H) -> io::Result<[String; 3]> {
     let (kind, request) = (
         serde_json::to_string(H::KIND)?,
         serde_json::to_string(request)?,
@@ -149,6 +154,23 @@ pub fn helper_words<H: Helper>(
         format!("{{{kind}:{request}}}")
     };
     Ok([title.to_owned(), HELPER.to_owned(), request])
+}
+
+/// Changes the command line of this process, a helper with a request of this kind: what `ps` and [`request_of`] read
+/// from now on. The memory of a command line cannot grow, so the words must be as long together as they are now.
+///
+/// # Errors
+/// The words are longer or shorter, `/proc` does not say where they are, or they cannot be written. Nothing has changed
+/// then.
+pub fn change_words<H: Helper>(title: &str, request: &H) -> io::Result<()> {
+    let line = words(title, request)?.map(|word| word + "\0").concat();
+    let place = Stat::read(process_id().cast_signed()).and_then(|stat| stat.command_line());
+    let Some(place) = place.filter(|place| place.end - place.start == line.len() as u64) else {
+        return Err(io::Error::other("the command line has another length"));
+    };
+    // The stack of this process, by its own file: no pointer is made of that address.
+    let memory = File::options().write(true).open("/proc/self/mem")?;
+    memory.write_all_at(line.as_bytes(), place.start)
 }
 
 /// A helper, ready to be started. Fails when the running binary cannot be found, and as [`helper_words`].

@@ -4,7 +4,7 @@
 //! signal is ever sent from here.
 
 use std::os::unix::ffi::OsStrExt;
-use std::{ffi::OsStr, fs};
+use std::{ffi::OsStr, fs, ops::Range};
 
 use nix::{errno::Errno, sys::signal::kill, sys::signal::killpg, unistd::Pid};
 use serde::{Deserialize, Serialize};
@@ -58,6 +58,8 @@ pub struct Stat {
     pub start_ticks: u64,
     /// Address where its stack begins; 0 or 1 where the kernel does not show it.
     start_stack: u64,
+    /// Addresses of its command line: the start, and the end behind the last NUL; 0 where the kernel does not show them.
+    arguments: (u64, u64),
 }
 
 impl Stat {
@@ -75,6 +77,7 @@ impl Stat {
             .get(rest.rfind(')')? + 1..)?
             .split_ascii_whitespace()
             .collect();
+        let address = |at: usize| fields.get(at).and_then(|field| field.parse().ok());
         Some(Self {
             pid: pid.parse().ok()?,
             state: fields.first()?.chars().next()?,
@@ -83,11 +86,18 @@ impl Stat {
             session: fields.get(3)?.parse().ok()?,
             terminal: fields.get(4)?.parse().ok()?,
             start_ticks: fields.get(19)?.parse().ok()?,
-            start_stack: fields
-                .get(25)
-                .and_then(|field| field.parse().ok())
-                .unwrap_or_default(),
+            start_stack: address(25).unwrap_or_default(),
+            arguments: (
+                address(45).unwrap_or_default(),
+                address(46).unwrap_or_default(),
+            ),
         })
+    }
+
+    /// The addresses of its command line in its memory; `None`: the kernel does not show them.
+    pub fn command_line(&self) -> Option<Range<u64>> {
+        let (start, end) = self.arguments;
+        (start != 0 && start < end).then_some(start..end)
     }
 
     /// True when the process is stopped, by a signal or by a debugger.

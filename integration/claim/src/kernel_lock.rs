@@ -55,6 +55,8 @@ pub trait WithoutRecord: fmt::Debug + Sync {
     ) -> Result<Duration, NotAcquired>;
     /// Whether the claim with this id still has the lock, by itself or through an outer claim.
     fn stands(&self, target: &Target, id: &str) -> bool;
+    /// The process that has the claim with this id; `None`: it is not an id of such a claim.
+    fn process_of(&self, id: &str) -> Option<i32>;
     /// Ends the claim with this id. Its keeper writes that into its own audit file. Exit 1 where its keeper could not be
     /// ended.
     fn release(

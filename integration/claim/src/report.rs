@@ -67,6 +67,8 @@ pub struct Report {
     pub nested: bool,
     /// The command's process, once it has executed; of `acquire`, the process of the claim.
     pub pid: Option<i32>,
+    /// When a claim that is kept for a time ends by itself, in UTC and whole seconds.
+    pub until: Option<String>,
     /// How the command ended.
     pub ending: Option<CommandEnd>,
     /// How long the claim took, or the wait; `None` before the claim stands.
@@ -164,6 +166,8 @@ pub enum Key {
     Nested,
     /// The command's process, or that of the claim.
     Pid,
+    /// When a claim that is kept for a time ends by itself.
+    Until,
     /// The command's exit code; null where a signal ended it.
     ExitCode,
     /// The signal that ended the command.
@@ -240,6 +244,7 @@ impl Report {
             ),
             Key::Nested => row.serialize_entry("nested", &self.nested),
             Key::Pid => row.serialize_entry("pid", &self.pid),
+            Key::Until => row.serialize_entry("until", &self.until),
             Key::ExitCode => {
                 let code = self.ending.and_then(|ending| match ending {
                     CommandEnd::Exited(code) => Some(code),
@@ -359,6 +364,16 @@ pub const CLAIM: &[Key] = &[
 /// `release`.
 pub const RELEASE: &[Key] = &[Key::Target, Key::Path, Key::Id, Key::Released, Key::HeldMs];
 
+/// `renew`.
+pub const RENEW: &[Key] = &[
+    Key::Target,
+    Key::Path,
+    Key::Holder,
+    Key::Id,
+    Key::Pid,
+    Key::Until,
+];
+
 /// `break`.
 pub const BREAK: &[Key] = &[
     Key::Target,
@@ -453,6 +468,7 @@ mod tests {
             HOLD,
             CLAIM,
             RELEASE,
+            RENEW,
             BREAK,
             WAS,
             BREAK_IN_FLEET,

@@ -78,8 +78,8 @@ enum HoldCommand {
 }
 
 /// The commands whose target may be a named lock.
-const OF_NAMED_LOCKS: [&str; 8] = [
-    "hold", "acquire", "release", "check", "status", "wait", "break", "list",
+const OF_NAMED_LOCKS: [&str; 9] = [
+    "hold", "acquire", "release", "renew", "check", "status", "wait", "break", "list",
 ];
 
 /// Shows in the help of such a command, among the options of named locks, what every command takes.
@@ -99,6 +99,8 @@ pub enum CliCommand {
     Acquire(commands::acquire::AcquireArgs),
     /// Release a claim that acquire has made
     Release(commands::release::ReleaseCommandArgs),
+    /// Give a claim that acquire --detach has made a new end
+    Renew(commands::renew::RenewArgs),
     /// Run a command as a sync cycle, unless the database is claimed
     Cycle(commands::cycle::CycleArgs),
     /// Check whether a sync daemon may start a cycle now
@@ -221,6 +223,7 @@ impl CliCommand {
             Self::Update(typed) => CommandReach::on_file(&typed.on, &typed.checked),
             Self::Append(typed) => CommandReach::on_file(&typed.on, &typed.checked),
             Self::Release(typed) => CommandReach::with_audit(typed.audit.as_deref()),
+            Self::Renew(typed) => CommandReach::with_audit(typed.audit.as_deref()),
             Self::Break(typed) => CommandReach::with_audit(typed.audit.as_deref()),
             Self::Cycle(_)
             | Self::Check(_)

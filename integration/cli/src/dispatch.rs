@@ -11,7 +11,7 @@ use super::status::StatusArgs;
 use super::{completion, help, hint, man, merge};
 use crate::command_line::{Cli, CliCommand};
 use crate::commands::{
-    acquire, append, break_lock, check, cycle, hold, release, setup, update, wait, write,
+    acquire, append, break_lock, check, cycle, hold, release, renew, setup, update, wait, write,
 };
 use crate::settings::{self, common_unresolved};
 use beadlock_base::stdout::print;
@@ -128,6 +128,7 @@ fn dispatch(
         Some(CliCommand::Hold(typed)) => hold::run(typed, helpers, environment, &common),
         Some(CliCommand::Acquire(typed)) => acquire::run(&typed, helpers, environment, &common),
         Some(CliCommand::Release(typed)) => release::run(&typed, environment, &common),
+        Some(CliCommand::Renew(typed)) => renew::run(&typed, environment, &common),
         Some(CliCommand::Cycle(typed)) => cycle::run(typed, helpers, environment, &common),
         Some(CliCommand::Check(typed)) => check::run(&typed, environment, &common).print(&common),
         Some(CliCommand::Status(typed)) if typed.raw => {
@@ -306,7 +307,7 @@ fn misused(error: Error, own: Option<u8>, words: &[OsString], common: &Console) 
     let cli = Cli::command();
     let mut typed = words.iter().filter_map(|word| cli.find_subcommand(word));
     let is_for_eval =
-        |command: &clap::Command| ["acquire", "release"].contains(&command.get_name());
+        |command: &clap::Command| ["acquire", "release", "renew"].contains(&command.get_name());
     if !common.json && typed.next().is_some_and(is_for_eval) {
         Script::fail(end.as_code());
     }

@@ -44,11 +44,12 @@ pub fn missing_dashes(words: &[OsString]) -> Option<String> {
 }
 
 /// Names that other tools give to these commands, each with beadlock's name.
-const SYNONYMS: [(&str, &str); 4] = [
+const SYNONYMS: [(&str, &str); 5] = [
     ("run", "hold"),
     ("exec", "hold"),
     ("lock", "acquire"),
     ("unlock", "release"),
+    ("extend", "renew"),
 ];
 
 /// What a line means that no command line has a word for: another tool's name of a command, `--and` of `acquire`, `-c` in
@@ -246,6 +247,7 @@ mod tests {
     fn says_what_other_words_mean() {
         for (line, expected) in [
             ("unlock", "release"),
+            ("extend", "renew"),
             ("unlock .beads --id x", "release .beads --id x"),
             ("lock", "acquire"),
             ("-q lock src", "-q acquire src"),

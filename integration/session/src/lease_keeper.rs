@@ -14,6 +14,11 @@
 //! The rest is the same. Two pipes are its stdin and stdout at first. By one byte it says that it keeps the claim and
 //! has left its caller; by another it hears that the caller has printed the claim. Without that byte (`acquire` was
 //! killed) nobody knows the id, and the keeper ends the claim again.
+//!
+//! `renew` gives the claim of a keeper a new end. That is a signal with a number ([`KeptClaim::renew`]), and the keeper
+//! answers by its own command line, which has the new end from then on.
+
+mod renewal;
 
 use beadlock_claim::error::Problem;
 use std::ffi::{CString, OsStr, OsString};
@@ -32,6 +37,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, read, setsid};
 use serde::{Deserialize, Serialize};
+
+use renewal::Renewals;
 
 use crate::interactive_wait::InteractiveWait;
 use beadlock_base::escape::in_title;
@@ -56,6 +63,8 @@ use beadlock_supervise::{
 /// How long a keeper may take to let its caller go.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+pub use renewal::{KeptClaim, NotRenewed, end_after};
+
 /// A claim that is to be kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseKeeperRequest {
@@ -65,9 +74,10 @@ pub struct LeaseKeeperRequest {
     pub target: OsString,
     /// The target as the user has named it, for people.
     pub given: String,
-    /// How long after its start the keeper ends the claim.
+    /// How long after its start the keeper ends the claim, unless the claim is renewed.
     pub max_hold: Duration,
-    /// When `max_hold` is over, by the clock, in UTC and whole seconds: for people alone. `None`: it has no end.
+    /// The end of the claim by the clock, in UTC and whole seconds: for people, and for the answer to a renewal. `None`:
+    /// it has no end.
     pub until: Option<String>,
     /// The process whose end ends the claim.
     pub subject: Option<ProcessRef>,
@@ -272,21 +282,21 @@ const NO_PIDFD: Duration = Duration::from_millis(500);
 
 /// Keeps the claim until its end, as the keeper's process. `None`: the keeper could not begin.
 fn live(request: LeaseKeeperRequest) -> Option<Exit> {
+    let deadline = Deadline::after(request.max_hold);
+    close_the_rest();
+    let ready = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
+    let signals = Signals::block().ok()?;
+    let renewals = Renewals::block(request.clone()).ok()?;
     let LeaseKeeperRequest {
         lease: kept,
         target,
         given,
-        max_hold,
         subject,
         request_id,
         audit,
-        until: _,
+        ..
     } = request;
-    let deadline = Deadline::after(max_hold);
-    close_the_rest();
     let target = exact(&target, &given).ok()?;
-    let ready = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
-    let signals = Signals::block().ok()?;
     let lease = Lease::adopt(&kept, &target)?;
     get_away().ok()?;
     let (talk, request) = (Talk::silent(), Request::called(&request_id));
@@ -299,6 +309,7 @@ fn live(request: LeaseKeeperRequest) -> Option<Exit> {
         deadline,
         subject,
         signals,
+        renewals,
     };
     match lease {
         Lease::Record(held) => keep_record(vigil, *held, &target, &trail),
@@ -406,6 +417,7 @@ struct Vigil {
     deadline: Deadline,
     subject: Option<ProcessRef>,
     signals: Signals,
+    renewals: Renewals,
 }
 
 impl Vigil {
@@ -446,6 +458,10 @@ impl Vigil {
                     _ => return (None, ReleaseReason::NOT_HANDED_OVER),
                 }
             }
+            // Before the deadline is looked at: a renewal that has come in time is not too late.
+            while let Some(left) = self.renewals.receive() {
+                self.deadline = Deadline::after(left);
+            }
             if self.deadline.is_over() {
                 return (None, ReleaseReason::MAX_HOLD);
             }
@@ -458,11 +474,12 @@ impl Vigil {
             let stdin: Option<BorrowedFd<'_>> = (!is_known).then(|| stdin.as_fd());
             let fds = [
                 Some(self.signals.as_fd()),
+                Some(self.renewals.as_fd()),
                 guard.fd(),
                 stdin,
                 end.as_ref().map(AsFd::as_fd),
             ];
-            [_, woken, told, ended] = wait_for(fds, limit);
+            [_, _, woken, told, ended] = wait_for(fds, limit);
         }
     }
 }

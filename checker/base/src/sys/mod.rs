@@ -19,6 +19,7 @@ use nix::errno::Errno;
 pub use flock::{Flock, Mode, flock, range_lock};
 pub use lease::{drop_lease, lease_unbroken, take_lease, take_write_lease};
 pub use process::{ChildEnd, ended_child, pidfd_open, process_id};
+pub use signals::sigqueue;
 pub use signals::{at_exit, default_actions, default_in_forks, die_of, exit_at_once, ignore};
 pub use spawn::{Spawn, Starting, Waiting, end_with_this_thread, fork_waiting, inherit, inherited};
 pub use spawn::{killed_with_this_thread, pass_on, start_in, to_pass_on};

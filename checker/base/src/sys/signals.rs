@@ -21,6 +21,18 @@ pub fn ignore(ignored: Signal) -> io::Result<()> {
     Ok(())
 }
 
+/// Sends `signal` to the process `pid` together with a number (`sigqueue(3)`), which a signal by `kill` never has. ESRCH:
+/// there is no such process; EPERM: it is another user's. A signal that waits to be received already is not sent again.
+pub fn sigqueue(pid: i32, one: Signal, number: u64) -> io::Result<()> {
+    let number = usize::try_from(number).map_err(|_| io::Error::from(Errno::EOVERFLOW))?;
+    let value = libc::sigval {
+        sival_ptr: std::ptr::without_provenance_mut(number),
+    };
+    // SAFETY: sigqueue takes integers; the receiver gets the pointer as a number, and nobody follows it.
+    Errno::result(unsafe { libc::sigqueue(pid, one as libc::c_int, value) })?;
+    Ok(())
+}
+
 /// Ends this process by `signal` with its default action, so that a shell sees what happened.
 pub fn die_of(dying: Signal) {
     let _ = default_actions(&[dying]);

@@ -22,6 +22,8 @@ beadlock_base::words! {
         LockAcquired = "lock_acquired",
         /// The holder of the lock has ended the claim.
         LockReleased = "lock_released",
+        /// The claim was given a new end (`beadlock renew`).
+        LockRenewed = "lock_renewed",
         /// The lock kept somebody from claiming, or a cycle from running.
         LockBlocked = "lock_blocked",
         /// The holder of the lock was proved dead, and the lock was removed.

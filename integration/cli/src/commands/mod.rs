@@ -10,6 +10,7 @@ pub mod fleet;
 pub mod hold;
 pub mod merge;
 pub mod release;
+pub mod renew;
 pub mod setup;
 pub mod update;
 pub mod wait;

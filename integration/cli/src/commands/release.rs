@@ -1,6 +1,6 @@
 //! `beadlock release`: ends a claim that `acquire` has made; only one's own (docs/design.md#claims-that-last).
 
-mod by_holder;
+pub(super) mod by_holder;
 
 use beadlock_claim::error::Problem;
 use std::io::{ErrorKind, Seek, SeekFrom};
@@ -125,7 +125,7 @@ fn release(
 ) -> Result<Value, Error> {
     let id = match typed.holder {
         Some(_) => None,
-        None => Some(id_of(typed, environment)?),
+        None => Some(id_of(typed.id.as_deref(), environment, "release")?),
     };
     let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
     refuse_options(target.scheme, &target.given, &typed.protocol.given())?;
@@ -136,7 +136,7 @@ fn release(
     };
     let (id, of_holder) = match &typed.holder {
         None => (id.unwrap_or_default(), Ok(())),
-        Some(name) => match by_holder::id_of(name, &target) {
+        Some(name) => match by_holder::id_of(name, &target, "release") {
             Ok(id) => (id, Ok(())),
             Err(error) => (String::new(), Err(error)),
         },
@@ -202,14 +202,36 @@ fn release(
     }
 }
 
-fn id_of(typed: &ReleaseCommandArgs, environment: &Environment) -> Result<String, Error> {
-    let id = typed.id.clone().filter(|id| !id.is_empty());
+/// The error that says why the claim is not there any more.
+pub(super) fn lost(id: &str, target: &Target, environment: &Environment) -> Error {
+    let look = to_type("beadlock status {}", &[target.part()]);
+    let then = format!("what was done since is not protected; who and why: {look}");
+    let lost = LostClaim::of(id, target, environment);
+    let error = match lost {
+        Some(lost) => lost.error(&then),
+        None => Error::new(
+            Code::LockLost,
+            format!("the claim {} was lost; {then}", escaped(id)),
+        ),
+    };
+    let not_ours = target.rules().not_ours;
+    let message = format!("{not_ours}{error}");
+    error.saying(message)
+}
+
+/// The id that was typed, else the environment's. `command` is `release` or `renew`, for the error, which has exit 2.
+pub(super) fn id_of(
+    typed: Option<&str>,
+    environment: &Environment,
+    command: &str,
+) -> Result<String, Error> {
+    let id = typed.filter(|id| !id.is_empty()).map(str::to_owned);
     environment.unless(id, "BEADLOCK_ID", |id| Ok(id.to_owned()))?.ok_or_else(|| {
-        Error::usage(
-            "no id: nothing was acquired here, so there is nothing to release; with the id that acquire has printed: \
-             beadlock release --id ID, or BEADLOCK_ID in the environment (after eval it must be exported: set -a; eval \
-             \"$claim\"; set +a)",
-        )
+        Error::usage(format!(
+            "no id: nothing was acquired here, so there is nothing to {command}; with the id that acquire has printed: \
+             beadlock {command} --id ID, or BEADLOCK_ID in the environment (after eval it must be exported: set -a; eval \
+             \"$claim\"; set +a)"
+        ))
     })
 }
 
@@ -265,21 +287,8 @@ impl<'a> Releasing<'a> {
         Ok(self.answer(false, None))
     }
 
-    /// The error that says why the claim is not there any more.
     fn lost(&self) -> Error {
-        let look = to_type("beadlock status {}", &[self.target.part()]);
-        let then = format!("what was done since is not protected; who and why: {look}");
-        let lost = LostClaim::of(self.id, self.target, self.environment);
-        let error = match lost {
-            Some(lost) => lost.error(&then),
-            None => Error::new(
-                Code::LockLost,
-                format!("the claim {} was lost; {then}", escaped(self.id)),
-            ),
-        };
-        let not_ours = self.target.rules().not_ours;
-        let message = format!("{not_ours}{error}");
-        error.saying(message)
+        lost(self.id, self.target, self.environment)
     }
 
     fn without_record(

@@ -154,7 +154,7 @@ fn without_options(command: Command) -> Command {
 }
 
 fn completed(command: Command, candidates: &Arc<Candidates>) -> Command {
-    let has_ids = ["break", "release", "status"].contains(&command.get_name());
+    let has_ids = ["break", "release", "renew", "status"].contains(&command.get_name());
     command.mut_args(|arg| match arg.get_id().as_str() {
         "target" | "targets" | "and" => {
             let candidates = Arc::clone(candidates);

@@ -6,7 +6,7 @@ use super::style;
 
 /// Each command belongs to one group. The help leaves out a command that this build does not have.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Claim", &["hold", "acquire", "release", "wait"]),
+    ("Claim", &["hold", "acquire", "renew", "release", "wait"]),
     ("Run sync cycles", &["cycle", "check"]),
     ("Look", &["status", "list", "top", "log", "doctor"]),
     ("Files", &["write", "update", "append"]),

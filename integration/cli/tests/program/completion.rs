@@ -82,7 +82,7 @@ fn targets_are_databases_locks_names_and_directories() {
         "flock:",
     ];
     for command in [
-        "hold", "acquire", "release", "break", "wait", "check", "status",
+        "hold", "acquire", "release", "renew", "break", "wait", "check", "status",
     ] {
         until_answer(&scene, &["beadlock", command, ""], &wanted);
     }
@@ -212,6 +212,8 @@ fn an_id_that_does_not_look_like_one_is_not_offered() {
         );
         let name = self::id(&scene);
         assert!(name.starts_with("sha256:"), "{name}");
-        until_answer(&scene, &["beadlock", "release", "--id", ""], &[&name]);
+        for command in ["release", "renew"] {
+            until_answer(&scene, &["beadlock", command, "--id", ""], &[&name]);
+        }
     }
 }

@@ -6,10 +6,11 @@ use std::path::Path;
 use beadlock_testkit::{Ended, Scene, has_program, run, write_program};
 
 /// The pages with examples, but for those of `fleet`, which need an etcd: tests/fleet types these commands.
-const PAGES: [&[&str]; 27] = [
+const PAGES: [&[&str]; 28] = [
     &["hold", "--help"],
     &["acquire", "--help"],
     &["release", "--help"],
+    &["renew", "--help"],
     &["cycle", "--help"],
     &["check", "--help"],
     &["status", "--help"],
@@ -37,9 +38,14 @@ const PAGES: [&[&str]; 27] = [
 ];
 
 /// Examples that cannot end with 0 here, with the code that they must end with: no such claim, and no agent.
-const OTHERS: [(&str, i32); 4] = [
+const OTHERS: [(&str, i32); 6] = [
     ("beadlock release lock:@staging --holder agent-7", 9),
     ("beadlock release tower:app-prod --id req_8f3a", 9),
+    (
+        "beadlock renew lock:@staging --holder agent-7 --max-hold 1h",
+        9,
+    ),
+    ("beadlock renew tower:app-prod --id req_8f3a", 9),
     ("beadlock status --agent unix:agent.sock", 1),
     ("beadlock status --agent localhost:19187 --exit-code", 5),
 ];
@@ -128,6 +134,16 @@ fn every_example_of_the_help_runs() {
                     })
                     .collect()
             }
+            // What it renews, which ends with the script.
+            ["renew", ..] => found
+                .iter()
+                .map(|line| match line.starts_with("eval") {
+                    true => format!(
+                        "eval \"$(beadlock acquire --detach)\"\n{line}\nbeadlock release >released"
+                    ),
+                    false => (*line).to_owned(),
+                })
+                .collect(),
             _ => found.iter().map(|line| (*line).to_owned()).collect(),
         };
         for script in scripts {

@@ -60,6 +60,8 @@ mod record;
 #[cfg(test)]
 mod release;
 #[cfg(test)]
+mod renew;
+#[cfg(test)]
 mod run;
 #[cfg(test)]
 mod setup;

@@ -165,3 +165,39 @@ fn where_nothing_is_locked_nothing_is_acquired() {
     acquire(&tower, &["--mode", "observe"]).expect(2, &["observe takes no lock"]);
     assert!(tower.names().is_empty());
 }
+
+/// Its heart goes on beating: a renewal touches the end alone.
+#[test]
+fn a_kept_one_can_be_renewed_and_one_for_a_process_cannot() {
+    let tower = Tower::new();
+    let three_seconds = [
+        "--detach",
+        "--max-hold",
+        "3s",
+        "--ttl",
+        "6",
+        "--request-id",
+        "req_1",
+    ];
+    let begun = std::time::Instant::now();
+    acquire(&tower, &three_seconds).expect(0, &[]);
+    let renew = ["renew", TARGET, "--id", "req_1", "--max-hold", "8s"];
+    tower.run(&renew).expect(0, &["renewed tower:app-prod"]);
+    let first = tower.record();
+    until("it beats beyond its first end", || {
+        assert_eq!(tower.look().verdict, Verdict::Held(Reason::HeartbeatFresh));
+        let has_beaten =
+            tower.record()["last_heartbeat_at"].as_str() > first["last_heartbeat_at"].as_str();
+        has_beaten && begun.elapsed().as_secs() >= 5
+    });
+    until("the lock is gone", || !tower.lock().exists());
+    assert!(begun.elapsed().as_secs() >= 8);
+    tower.run(&renew).expect(9, &["was lost"]);
+    let mut process = sleeper();
+    let pid = process.id().to_string();
+    acquire(&tower, &["--for", &pid, "--request-id", "req_1"]).expect(0, &[]);
+    tower.run(&renew).expect(4, &["ends with its process"]);
+    process.kill().unwrap();
+    process.wait().unwrap();
+    until("the lock is gone", || !tower.lock().exists());
+}

@@ -95,3 +95,14 @@ fn a_title_says_what_is_done_and_stays_short() {
         "{title}"
     );
 }
+
+#[test]
+fn an_end_is_written_as_long_as_any_other_or_not_at_all() {
+    use super::renewal::written;
+    assert_eq!(written(1_764_105_778).unwrap(), "2025-11-25T21:22:58Z");
+    assert_eq!(written(253_402_207_200).unwrap(), "9999-12-30T22:00:00Z");
+    assert_eq!([written(253_402_300_800), written(u64::MAX)], [None, None]);
+    let [now, later] = [Duration::from_millis(1), Duration::from_secs(10)].map(end_after);
+    assert!(later.unwrap() - now.unwrap() >= 9);
+    assert_eq!(end_after(Duration::MAX), None);
+}

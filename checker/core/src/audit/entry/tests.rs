@@ -142,6 +142,7 @@ fn the_words_of_the_events_are_the_contracts() {
     let words = [
         "acquired",
         "released",
+        "renewed",
         "blocked",
         "stale_removed",
         "broken",
@@ -150,6 +151,7 @@ fn the_words_of_the_events_are_the_contracts() {
     let events = [
         Event::LockAcquired,
         Event::LockReleased,
+        Event::LockRenewed,
         Event::LockBlocked,
         Event::LockStaleRemoved,
         Event::LockBroken,

@@ -128,6 +128,10 @@ impl WithoutRecord for File {
         known.is_some_and(|known| outer::standing(&FileTarget::of_target(target), known).is_some())
     }
 
+    fn process_of(&self, id: &str) -> Option<i32> {
+        release::claim_of(id).map(|known| known.pid)
+    }
+
     fn release(
         &self,
         target: &Target,

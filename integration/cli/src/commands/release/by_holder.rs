@@ -1,4 +1,4 @@
-//! `release --holder NAME`: the id of the one claim that may be ended by its holder's name.
+//! `release --holder NAME` and `renew --holder NAME`: the id of the one claim that may be named so.
 
 use beadlock_base::escape::{escaped, escaped_path};
 use beadlock_claim::error::{Code, Error, Problem};
@@ -10,11 +10,15 @@ use beadlock_core::{Options, Verdict};
 use nix::unistd::geteuid;
 
 /// The id of the claim of `name` on this target, where `acquire` has made it for this user. A record without an id, one
-/// of a hold, or one of a program ends with its process.
+/// of a hold, or one of a program ends with its process. `command` is `release` or `renew`, for the words of the error.
 ///
 /// # Errors
 /// [`Code::LockLost`] when there is no claim of that name, [`Code::LockHeld`] when it is not to be ended so.
-pub(super) fn id_of(name: &str, target: &Target) -> Result<String, Error> {
+pub(in crate::commands) fn id_of(
+    name: &str,
+    target: &Target,
+    command: &str,
+) -> Result<String, Error> {
     let given = &target.given;
     if !matches!(target.scheme, Scheme::Beads | Scheme::Dir | Scheme::Lock) {
         return Err(Error::usage(format!(
@@ -28,7 +32,7 @@ pub(super) fn id_of(name: &str, target: &Target) -> Result<String, Error> {
         let what = match (&seen.verdict, seen.side_file) {
             (Verdict::Free, false) => {
                 let message =
-                    format!("there is no claim of {name_shown} to release: {given} is free");
+                    format!("there is no claim of {name_shown} to {command}: {given} is free");
                 return Err(Error::new(Code::LockLost, message));
             }
             (Verdict::Free, true) => "is aside for the moment: try again",
@@ -42,7 +46,7 @@ pub(super) fn id_of(name: &str, target: &Target) -> Result<String, Error> {
         return Err(Error::new(
             Code::LockLost,
             format!(
-                "there is no claim of {name_shown} to release: {given} is held by {holder} (PID {}), and was left alone",
+                "there is no claim of {name_shown} to {command}: {given} is held by {holder} (PID {}), and was left alone",
                 record.pid()
             ),
         ));
@@ -56,7 +60,9 @@ pub(super) fn id_of(name: &str, target: &Target) -> Result<String, Error> {
         .on_disk
         .is_some_and(|file| file.owner == geteuid().as_raw());
     if !is_own {
-        return refused("and the lock file belongs to another user, who releases it".to_owned());
+        return refused(format!(
+            "and the lock file belongs to another user, who can {command} it"
+        ));
     }
     match record.mark() {
         Some(mark) if mark.acquired => Ok(mark.id.clone()),
