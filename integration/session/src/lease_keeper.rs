@@ -39,6 +39,7 @@ use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, read, setsid
 use serde::{Deserialize, Serialize};
 
 use renewal::Renewals;
+pub use renewal::{KeptClaim, NotRenewed, end_after};
 
 use crate::interactive_wait::InteractiveWait;
 use beadlock_base::escape::in_title;
@@ -62,8 +63,6 @@ use beadlock_supervise::{
 
 /// How long a keeper may take to let its caller go.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-pub use renewal::{KeptClaim, NotRenewed, end_after};
 
 /// A claim that is to be kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
