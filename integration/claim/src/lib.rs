@@ -33,6 +33,7 @@ pub mod kept_lock;
 pub mod kernel_lock;
 pub mod labels;
 pub mod lease;
+mod line;
 pub mod loss;
 pub mod observe;
 pub mod outer;

@@ -19,7 +19,7 @@ use beadlock_core::{
 };
 
 use super::event::Events;
-use super::{own_claims, target::Target, writer_grace::WriterGrace};
+use super::{line::Line, own_claims, target::Target, writer_grace::WriterGrace};
 use crate::error::{Code, Error, Exit};
 use crate::observe::{NOTICE_AFTER, NotAcquired, TICK, WaitControl, WaitingFor};
 use crate::protocol::rules::WaitOver;
@@ -32,6 +32,10 @@ use beadlock_base::poll::wait_for;
 const RETRY: Duration = Duration::from_secs(5);
 /// The pause between two looks at a lock that somebody is writing or changing.
 const SHORTLY: Duration = Duration::from_millis(50);
+/// How often one that is not the front of the line looks all the same: the front may have been stopped.
+const IN_LINE: Duration = Duration::from_secs(5);
+/// For how long such a one must see nothing but a free lock before it passes the front.
+const PASSES_AFTER: Duration = Duration::from_secs(1);
 /// For how long a holder that has ended is looked at shortly again: its PID answers until it is reaped, and nothing
 /// tells when that is.
 const REAPED_WITHIN: Duration = Duration::from_secs(5);
@@ -49,6 +53,8 @@ pub struct Retry<'a> {
     holder: Option<(Instant, Deadline)>,
     unreadable: Option<WriterGrace>,
     changing: Option<Deadline>,
+    /// The place in the line, once a holder is waited for.
+    line: Option<Line>,
 }
 
 impl<'a> Retry<'a> {
@@ -66,6 +72,7 @@ impl<'a> Retry<'a> {
             holder,
             unreadable,
             changing,
+            line: None,
         }
     }
 
@@ -156,45 +163,54 @@ impl<'a> Retry<'a> {
         Ok(())
     }
 
-    /// Waits, without the gate, until the lock is no longer seen to be held.
+    /// Waits, without the gate, until the lock is no longer seen to be held: in a line with the others that wait for it.
     fn wait_for_the_holder(&mut self, control: &mut dyn WaitControl) -> Result<(), NotAcquired> {
         let Self { target, wait, .. } = *self;
         let first = || (Instant::now(), Deadline::after(wait.limit()));
         let (_, holder) = *self.holder.get_or_insert_with(first);
         let deadline = self.end.unwrap_or(holder);
-        let mut events = Events::watch(&target.place);
+        // Who takes nothing stands in nobody's way, nor does who does not wait.
+        let lines_up = self.end.is_none() && wait != Wait::No;
+        let join = || lines_up.then(|| Line::join(&target.place));
+        let line = self.line.get_or_insert_with(|| join().unwrap_or_default());
         let mut backoff = Backoff::default();
-        let mut watched = None;
         let mut reaping = Deadline::after(Duration::ZERO);
         let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(self.begun.elapsed()));
+        let (mut events, mut watched, mut passes) = (None, None, None);
         loop {
+            let is_front = line.is_front();
+            if is_front && events.is_none() {
+                events = Some(Events::watch(&target.place));
+            }
             let look = look(&target.place, &self.options);
             self.options.refreshes.see(&look);
-            if !matches!(look.verdict, Verdict::Held(_)) {
-                return Ok(());
+            let is_held = matches!(look.verdict, Verdict::Held(_));
+            if is_held {
+                check_patience(target, &look, wait, deadline)?;
+                passes = None;
+            } else {
+                let soon = passes.get_or_insert_with(|| Deadline::after(PASSES_AFTER));
+                if is_front || soon.is_over() || deadline.is_over() {
+                    return Ok(());
+                }
             }
-            // Who does not wait does not wait for itself either.
-            if wait != Wait::No && look.id.as_deref().is_some_and(own_claims::is_own) {
-                return Err(held_here(target, &look).into());
-            }
-            if deadline.is_over() {
-                return Err(held(target, &look, wait).into());
-            }
-            if watched != look.id {
+            if let Some(events) = &mut events
+                && watched != look.id
+            {
                 events.watch_holder(&look);
                 watched.clone_from(&look.id);
                 reaping = Deadline::after(Duration::ZERO);
             }
-            let pause = if reaping.is_over() {
-                backoff.next()
-            } else {
-                SHORTLY
+            let pause = match () {
+                () if !is_held || !reaping.is_over() => SHORTLY,
+                () if is_front => backoff.next(),
+                () => IN_LINE,
             };
             // No event tells that a lock has become stale.
             let fresh = fresh_for(target, &look, &self.options);
             let again = Deadline::after(pause.min(fresh.max(SHORTLY)));
             while !again.is_over() && !deadline.is_over() {
-                if notice.is_over() {
+                if is_held && notice.is_over() {
                     control.waiting(&WaitingFor::Holder {
                         path: &target.path(),
                         look: &look,
@@ -202,11 +218,23 @@ impl<'a> Retry<'a> {
                     })?;
                     notice = Deadline::after(TICK);
                 }
-                let limit = again.left().min(deadline.left()).min(notice.left());
-                let [directory, holder] = events.fds();
-                let [changed, ended, signalled] =
-                    wait_for([directory, holder, control.signals()], limit);
+                let notice = if is_held {
+                    notice.left()
+                } else {
+                    Duration::MAX
+                };
+                let limit = again.left().min(deadline.left()).min(notice);
+                let [directory, holder] = events.as_ref().map_or([None; 2], Events::fds);
+                let turn = if is_front { None } else { line.bell() };
+                let [changed, ended, signalled, turn] =
+                    wait_for([directory, holder, control.signals(), turn], limit);
                 control.check_stop(signalled)?;
+                let Some(events) = &mut events else {
+                    if turn {
+                        break;
+                    }
+                    continue;
+                };
                 if ended {
                     events.holder_has_ended();
                     backoff.restart();
@@ -254,6 +282,18 @@ pub fn held(target: &Target, look: &Look, wait: Wait) -> Error {
     of_record(Code::LockHeld, message, target, (record, known_age))
         .retry_on_a_lock_of(known_age)
         .answering(target.answer_held(record))
+}
+
+/// Fails where the holder that `look` has seen is not waited for, or not any more.
+fn check_patience(target: &Target, look: &Look, wait: Wait, end: Deadline) -> Result<(), Error> {
+    // Who does not wait does not wait for itself either.
+    if wait != Wait::No && look.id.as_deref().is_some_and(own_claims::is_own) {
+        return Err(held_here(target, look));
+    }
+    if end.is_over() {
+        return Err(held(target, look, wait));
+    }
+    Ok(())
 }
 
 /// The error of a claim that would wait for another claim of the same thread or task, with [`Code::LockHeld`].

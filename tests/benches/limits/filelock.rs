@@ -139,7 +139,7 @@ fn install_ours(python: &Path) -> Result<(), String> {
 }
 
 /// The interpreter that has `filelock`, or why there is none.
-fn installed() -> Result<PathBuf, String> {
+pub fn installed() -> Result<PathBuf, String> {
     let environment = target_dir().join("filelock");
     let python = environment.join("bin/python3");
     if !python.exists() {

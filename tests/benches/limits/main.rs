@@ -15,6 +15,7 @@ mod git;
 mod ground;
 mod growth;
 mod latency;
+mod line;
 mod page;
 mod plot;
 mod programs;
@@ -31,12 +32,13 @@ use table::Table;
 type Part = fn(&mut Table);
 
 /// In the order of the table.
-const PARTS: [(&str, Part); 10] = [
+const PARTS: [(&str, Part); 11] = [
     ("calls", calls::measure),
     ("filelock", filelock::measure),
     ("files", files::measure),
     ("programs", programs::measure),
     ("latency", latency::measure),
+    ("line", line::measure),
     ("agents", agents::measure),
     ("git", git::measure),
     ("travel", travel::measure),

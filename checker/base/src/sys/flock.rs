@@ -55,24 +55,34 @@ pub fn flock(fd: impl AsFd, how: Flock) -> io::Result<bool> {
 /// knows nothing of flocks, nor they of it. Asked for as a [`flock`].
 /// Errors: EBADF where the file is not open for writing, or to share it for reading.
 pub fn range_lock(fd: impl AsFd, how: Flock) -> io::Result<bool> {
+    lock_bytes(fd, how, (0, 0))
+}
+
+/// [`range_lock`] on the one byte at `offset` alone, which need not exist. Errors also: EINVAL for a negative offset.
+pub fn byte_lock(fd: impl AsFd, how: Flock, offset: i64) -> io::Result<bool> {
+    lock_bytes(fd, how, (offset, 1))
+}
+
+/// Locks the bytes from a start on, so many; none stands for all.
+fn lock_bytes(fd: impl AsFd, how: Flock, (start, count): (i64, i64)) -> io::Result<bool> {
     let kind = match how {
         Flock::Try | Flock::Wait => libc::F_WRLCK,
         Flock::TryShared | Flock::WaitShared => libc::F_RDLCK,
         Flock::Unlock => libc::F_UNLCK,
     };
-    let all = libc::flock {
+    let bytes = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 0,
-        l_len: 0,
+        l_start: start,
+        l_len: count,
         l_pid: 0,
     };
     loop {
         let waits = matches!(how, Flock::Wait | Flock::WaitShared);
         let command = if waits {
-            FcntlArg::F_OFD_SETLKW(&all)
+            FcntlArg::F_OFD_SETLKW(&bytes)
         } else {
-            FcntlArg::F_OFD_SETLK(&all)
+            FcntlArg::F_OFD_SETLK(&bytes)
         };
         match fcntl(fd.as_fd(), command) {
             Ok(_) => return Ok(true),

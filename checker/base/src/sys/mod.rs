@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
 
-pub use flock::{Flock, Mode, flock, range_lock};
+pub use flock::{Flock, Mode, byte_lock, flock, range_lock};
 pub use lease::{drop_lease, lease_unbroken, take_lease, take_write_lease};
 pub use process::{ChildEnd, ended_child, pidfd_open, process_id};
 pub use signals::sigqueue;

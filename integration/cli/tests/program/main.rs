@@ -40,6 +40,8 @@ mod init;
 #[cfg(test)]
 mod keeper;
 #[cfg(test)]
+mod line;
+#[cfg(test)]
 mod list;
 #[cfg(test)]
 mod lock_target;
