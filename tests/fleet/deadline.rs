@@ -14,7 +14,7 @@ use beadlock_supervise::runner;
 use beadlock_tests::{
     PATIENCE, Running, Scene, become_subreaper, binaries, lives, root, skip, tool, until,
 };
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -271,10 +271,12 @@ impl Drop for Freezer {
         let _ = fs::write(self.0.join("cgroup.kill"), "1");
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() {
-                return;
+                break;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+        // Under the mount the scene's directory could not be removed.
+        let _ = umount2(self.0.parent().expect("the mount"), MntFlags::MNT_DETACH);
     }
 }
 
