@@ -15,7 +15,7 @@ use nix::sys::eventfd::EventFd;
 
 use super::event::{bell, failed_to};
 use crate::error::{Code, Error, Holder};
-use crate::observe::{NOTICE_AFTER, NotAcquired, TICK, WaitControl, WaitingFor};
+use crate::observe::{NOTICE_AFTER, NotAcquired, WaitControl, WaitingFor};
 use crate::{wait::Deadline, words};
 use beadlock_base::poll::wait_for;
 
@@ -50,7 +50,7 @@ pub fn take(
                 since: begun.elapsed(),
                 left: deadline.left(),
             })?;
-            notice = Deadline::after(TICK);
+            notice = Deadline::after(control.pause());
         }
         let limit = deadline.left().min(notice.left());
         let [_, signalled] = wait_for([Some(helper.bell.as_fd()), control.signals()], limit);

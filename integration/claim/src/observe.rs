@@ -19,14 +19,21 @@ use beadlock_files as files;
 
 /// After this long a wait says whom it waits for.
 pub const NOTICE_AFTER: Duration = Duration::from_millis(400);
-/// How often the line about a wait is brought up to date.
+/// How often the line about a wait is brought up to date, where somebody sees that.
 pub const TICK: Duration = Duration::from_secs(1);
+/// How often it is where nobody does.
+pub const UNSEEN: Duration = Duration::from_secs(10);
 
 /// Hears what happens to claims while they are made, kept up and ended. It cannot stop anything: that is what
 /// [`WaitControl`] is for.
 pub trait Observer: fmt::Debug {
     /// Hears a notice, at the moment when it is told.
     fn notice(&self, notice: &Notice<'_>);
+
+    /// Whether a notice of a wait replaces the one before it, as on a terminal.
+    fn is_live(&self) -> bool {
+        false
+    }
 
     /// The processes that the observer has started for a notice. They do not belong to the command of a claim.
     fn helpers(&self) -> Vec<i32> {
@@ -289,9 +296,13 @@ pub trait WaitControl {
         };
         stopped.map_or(Ok(()), Err)
     }
-    /// The wait has lasted a while; called again every second. An error ends the wait.
+    /// The wait has lasted a while; called again after [`WaitControl::pause`]. An error ends the wait.
     fn waiting(&mut self, _waited: &WaitingFor<'_>) -> Result<(), NotAcquired> {
         Ok(())
+    }
+    /// How long the next call of [`WaitControl::waiting`] may be put off.
+    fn pause(&self) -> Duration {
+        UNSEEN
     }
     /// A holder was waited for, this long, and the lock was obtained.
     fn waited(&mut self, _for_holder: Duration) {}

@@ -21,7 +21,7 @@ use beadlock_core::{
 use super::event::Events;
 use super::{line::Line, own_claims, target::Target, writer_grace::WriterGrace};
 use crate::error::{Code, Error, Exit};
-use crate::observe::{NOTICE_AFTER, NotAcquired, TICK, WaitControl, WaitingFor};
+use crate::observe::{NOTICE_AFTER, NotAcquired, WaitControl, WaitingFor};
 use crate::protocol::rules::WaitOver;
 use crate::wait::{Backoff, Deadline, Wait};
 use crate::words;
@@ -33,7 +33,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The pause between two looks at a lock that somebody is writing or changing.
 const SHORTLY: Duration = Duration::from_millis(50);
 /// How often one that is not the front of the line looks all the same: the front may have been stopped.
-const IN_LINE: Duration = Duration::from_secs(5);
+const IN_LINE: Duration = Duration::from_secs(10);
 /// For how long such a one must see nothing but a free lock before it passes the front.
 const PASSES_AFTER: Duration = Duration::from_secs(1);
 /// For how long a holder that has ended is looked at shortly again: its PID answers until it is reaped, and nothing
@@ -216,7 +216,7 @@ impl<'a> Retry<'a> {
                         look: &look,
                         left: deadline.left(),
                     })?;
-                    notice = Deadline::after(TICK);
+                    notice = Deadline::after(control.pause());
                 }
                 let notice = if is_held {
                     notice.left()

@@ -117,6 +117,10 @@ impl<'a> Reminding<'a> {
 }
 
 impl Observer for Reminding<'_> {
+    fn is_live(&self) -> bool {
+        self.talk.is_live()
+    }
+
     fn notice(&self, notice: &Notice<'_>) {
         self.talk.notice(notice);
         if let Notice::Claimed(claimed) = notice {

@@ -13,6 +13,10 @@ use beadlock_claim::observe::{
 use beadlock_claim::words::{self, Part, to_type};
 
 impl Observer for Talk {
+    fn is_live(&self) -> bool {
+        Self::is_live(self)
+    }
+
     fn notice(&self, notice: &Notice<'_>) {
         match notice {
             Notice::Waiting { waited, is_first } => self.say_live(&Line(waited), *is_first),

@@ -57,6 +57,11 @@ impl Talk {
         }
     }
 
+    /// Whether stderr is a terminal that can rewrite a line.
+    pub fn is_live(&self) -> bool {
+        self.live
+    }
+
     /// The talk of a helper process: only warnings and errors, without colours.
     pub fn silent() -> Self {
         Self::new(

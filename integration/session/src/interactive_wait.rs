@@ -10,7 +10,9 @@ use nix::sys::signal::Signal;
 use beadlock_claim::error::{Code, Error, Exit};
 use beadlock_claim::kept_lock::{LossAlarm, first_lost};
 use beadlock_claim::loss::Loss;
-use beadlock_claim::observe::{NotAcquired, Notice, Observer, WaitControl, WaitingFor};
+use beadlock_claim::observe::{
+    NotAcquired, Notice, Observer, TICK, UNSEEN, WaitControl, WaitingFor,
+};
 use beadlock_supervise::{process_tree, signals::Signals};
 
 /// Looks after the wait: tells the observer, hears signals, and notices the end of the process that waits.
@@ -115,6 +117,13 @@ impl WaitControl for InteractiveWait<'_> {
         }
         self.observer.notice(&Notice::Waiting { waited, is_first });
         Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        match () {
+            () if self.observer.is_live() || !self.others.is_empty() => TICK,
+            () => UNSEEN,
+        }
     }
 
     fn waited(&mut self, for_holder: Duration) {
