@@ -96,6 +96,26 @@ pub fn python(module: &str) -> Option<PathBuf> {
     found
 }
 
+/// The directory of a Node 20 or later and its npm: of PATH, or below the target directory, where pip may install it
+/// (`scripts/node.sh`); where neither is, the test skips.
+///
+/// # Panics
+///
+/// When there is none and `CI` is set, and when the script fails.
+#[track_caller]
+pub fn node() -> Option<PathBuf> {
+    let output = Command::new(checkout().join("scripts/node.sh")).output();
+    let ended = crate::Ended::from(output.expect("start scripts/node.sh"));
+    match ended.code {
+        0 => Some(ended.out.trim_end().into()),
+        3 => {
+            lacking(ended.out.trim_end());
+            None
+        }
+        _ => panic!("{ended:?}"),
+    }
+}
+
 /// True for root; anybody else skips the test.
 pub fn root() -> bool {
     let is_root = may_be_root();
