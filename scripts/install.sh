@@ -55,7 +55,7 @@ with_prefix() {
 # Links between pages hold among the installed ones too. Those to the sources' folders lead to the installed samples.
 with_links() {
     with_prefix "$1" | sed -E \
-        -e 's#\]\(((\.\./)*)integration/(shell|ci|cycle|prometheus)#](\1../../beadlock/\3#g' \
+        -e 's#\]\(((\.\./)*)integration/(shell|ci|cycle|git|prometheus)#](\1../../beadlock/\3#g' \
         -e 's#\]\(((\.\./)*)integration/systemd(/README\.md)?\)#](\1systemd.md)#g'
 }
 
@@ -123,6 +123,7 @@ folder 644 "$share/shell" integration/shell/claim.sh integration/shell/file-ops.
 folder 755 "$share/shell" integration/shell/lock-manager.sh
 folder 644 "$share/ci" integration/ci/*.yml
 folder 644 "$share/cycle" integration/cycle/*.*
+file 755 integration/git/pre-commit.sh "$share/git/pre-commit.sh"
 folder 644 "$share/prometheus" integration/prometheus/*.*
 file 644 integration/systemd/agent.toml "$doc/agent.toml.example"
 file 644 integration/systemd/README.md "$doc/systemd.md"
@@ -155,7 +156,7 @@ if [ "$act" = install ]; then
 fi
 
 # The folders that are beadlock's own, the deepest first. One with a file of somebody else's stays.
-for folder in "$share/shell" "$share/ci" "$share/cycle" "$share/prometheus" "$share" "$doc/docs/performance" "$doc/docs/protocols" \
+for folder in "$share/shell" "$share/ci" "$share/cycle" "$share/git" "$share/prometheus" "$share" "$doc/docs/performance" "$doc/docs/protocols" \
     "$doc/docs/pictures" "$doc/docs/coming-from" "$doc/docs/guide" \
     "$doc/docs" "$doc/tests" "$doc/examples/examples" "$doc/examples" "$doc"; do
     [ ! -d "$DESTDIR$folder" ] || rmdir --ignore-fail-on-non-empty "$DESTDIR$folder"

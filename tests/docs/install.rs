@@ -77,6 +77,7 @@ fn expected() -> Vec<(String, u32)> {
         (SYSTEM.to_owned(), 0o644),
         (USER.to_owned(), 0o644),
         ("share/beadlock/shell/lock-manager.sh".to_owned(), 0o755),
+        ("share/beadlock/git/pre-commit.sh".to_owned(), 0o755),
     ];
     for name in [
         "share/beadlock/ci/github-actions.yml",

@@ -5,6 +5,7 @@
 mod citations;
 mod dependencies;
 mod examples;
+mod pre_commit;
 mod protocols;
 mod scripts;
 mod sessions;
