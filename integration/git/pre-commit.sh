@@ -19,7 +19,10 @@ export BEADLOCK_JSON=false BEADLOCK_QUIET=false
 for target; do
     said=$(beadlock check --dry-run ${target:+"$target"} 2>&1) && continue
     code=$?
-    case ${BEADLOCK_HOLDER:+$said} in *"(locked by ${BEADLOCK_HOLDER-})"*) continue ;; esac
+    # The whole line: a holder may be called so that a part of it is another's name.
+    case ${BEADLOCK_HOLDER:+$said} in
+    "Skipping (locked by ${BEADLOCK_HOLDER-})" | "Skipping database (locked by ${BEADLOCK_HOLDER-})") continue ;;
+    esac
     for id in $ids; do
         beadlock status --id "${id%@*}" ${target:+"$target"} >/dev/null 2>&1 && continue 2
     done

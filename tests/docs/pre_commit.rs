@@ -105,6 +105,15 @@ fn the_hook_passes_inside_ones_own_claim() {
     shell(&and("(set -a; . ./claim; HOOK)")).expect(0, &[]);
     shell(&and("BEADLOCK_HOLDER=agent-7 HOOK")).expect(0, &[]);
     shell(&and("HOOK")).expect(4, &["locked by agent-7"]);
+    shell(&format!(
+        "{}; BEADLOCK_HOLDER=agent-7 HOOK lock:other.lock; exit $?",
+        "beadlock acquire -q lock:other.lock --for $$ --holder agent-7 >/dev/null"
+    ))
+    .expect(0, &[]);
+    // Another one whose name ends like the line of this one.
+    let other = "beadlock acquire -q --for $$ --holder 'x (locked by agent-7)' >/dev/null";
+    shell(&format!("{other}; BEADLOCK_HOLDER='agent-7' HOOK; exit $?")).expect(4, &["locked by x"]);
+    scene.run(&["wait", "-q"]).expect(0, &[]);
     assert!(!scene.lock().exists());
 }
 
