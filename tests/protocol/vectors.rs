@@ -6,13 +6,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::str::Chars;
 
 use beadlock_checker::{Decision, Proceed, Skip, should_skip_database};
+use beadlock_tests::vector::{Zombie, input};
 use beadlock_tests::{dead_pid, may_be_root, root, run, shared, skip, this_host, tool};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::{Pid, gettid};
 use tempfile::TempDir;
 
 const CASES: usize = 129;
@@ -186,48 +185,6 @@ fn checked_by_nobody() {
     println!("\nanswer\t{class}\t{holder}\t{file_after}");
 }
 
-/// A child that has ended and is not reaped; reaped when dropped.
-struct Zombie(Child);
-
-impl Zombie {
-    fn new() -> Self {
-        let child = Command::new("true").spawn().expect("true starts");
-        let pid = Pid::from_raw(i32::try_from(child.id()).expect("a PID is an i32"));
-        waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
-            .expect("the child is ours");
-        Self(child)
-    }
-}
-
-impl Drop for Zombie {
-    fn drop(&mut self) {
-        let _ = self.0.wait();
-    }
-}
-
-/// A template with its placeholders replaced.
-fn filled(template: &str, zombie: &Zombie) -> String {
-    let host = this_host();
-    let mixed: String = host
-        .char_indices()
-        .map(|(at, c)| {
-            if at % 2 == 0 {
-                c.to_ascii_uppercase()
-            } else {
-                c.to_ascii_lowercase()
-            }
-        })
-        .collect();
-    template
-        .replace("@HOST@", &host)
-        .replace("@HOSTUPPER@", &host.to_ascii_uppercase())
-        .replace("@HOSTMIXED@", &mixed)
-        .replace("@DEAD@", &dead_pid().to_string())
-        .replace("@LIVE@", &std::process::id().to_string())
-        .replace("@ZOMBIE@", &zombie.0.id().to_string())
-        .replace("@TID@", &gettid().to_string())
-}
-
 fn stale_lock() -> String {
     let host = this_host();
     let dead = dead_pid();
@@ -313,24 +270,6 @@ fn immutable(place: &Place) -> Option<Answer> {
         place.lock().display()
     );
     Some(answer.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-}
-
-/// The bytes of an input file, unpacked, filled in.
-fn input(path: &Path, zombie: &Zombie) -> Option<Vec<u8>> {
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    match extension {
-        Some("gz") => {
-            let mut command = Command::new(tool("gzip")?);
-            command.arg("-dc").arg(path);
-            let output = run(command);
-            assert!(output.status.success(), "{output:?}");
-            Some(output.stdout)
-        }
-        Some("tmpl") => {
-            Some(filled(&fs::read_to_string(path).expect("a template"), zombie).into_bytes())
-        }
-        _ => Some(fs::read(path).expect("an input")),
-    }
 }
 
 /// Undoes `\n`, `\t`, `\0`, `\\`, `\xHH` and `\uHHHH` in a cell.

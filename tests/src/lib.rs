@@ -2,11 +2,13 @@
 //! input, operations that stop at a step. What every test needs is in `beadlock-testkit`, and is here by the same
 //! names.
 
+pub mod go;
 pub mod hostile;
 pub mod kind;
 pub mod seed;
 pub mod stepped;
 pub mod stepwise;
+pub mod vector;
 pub mod watched;
 
 pub use beadlock_testkit::*;

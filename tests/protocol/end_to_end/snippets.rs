@@ -1,11 +1,11 @@
-//! The daemons of `integration/cycle`, as somebody would copy them: they sync, skip what is claimed, and end well.
+//! The daemons of `integration/cycle` and `integration/go`, as somebody would copy them: they sync, skip what is claimed, and
+//! end well.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use beadlock_tests::{Running, Scene, binaries, process, skip, wait_until};
+use beadlock_tests::{Running, Scene, binaries, go, process, skip, wait_until};
 use nix::sys::signal::Signal;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -45,38 +45,13 @@ fn python() -> Option<Daemon> {
     })
 }
 
-fn go() -> Option<Daemon> {
-    let sources = skip::checkout().join("integration/cycle");
-    if Command::new("go").arg("version").output().is_err() {
-        skip::cannot("needs a Go toolchain");
-        return None;
-    }
-    // What Go has built before is kept between two runs.
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let program = target.join("go-daemon");
-    for args in [
-        &["vet", "."][..],
-        &["build", "-o", program.to_str().expect("UTF-8"), "."],
-    ] {
-        let mut command = Command::new("go");
-        command
-            .args(args)
-            .current_dir(&sources)
-            .env("GOCACHE", target.join("go-cache"));
-        command
-            .env("GOPROXY", "off")
-            .env("GOTOOLCHAIN", "local")
-            .env("GOFLAGS", "")
-            .env("CGO_ENABLED", "0");
-        let built = command.output().expect("go starts");
-        assert!(
-            built.status.success(),
-            "go {args:?}:\n{}",
-            String::from_utf8_lossy(&built.stderr)
-        );
-    }
+fn go(built: &Path) -> Option<Daemon> {
     Some(Daemon {
-        program: vec![program],
+        program: vec![go::build(
+            "./examples/daemon",
+            Path::new(env!("CARGO_TARGET_TMPDIR")),
+            built,
+        )?],
         interval: "50ms",
     })
 }
@@ -106,7 +81,6 @@ fn wait_for(scene: &Scene, words: &str, more_than: usize) {
 fn keeps_the_promises(daemon: &Daemon) {
     syncs_and_skips(daemon);
     ends_after_its_cycle(daemon);
-    waits_for_beadlock(daemon);
     is_not_held_up(daemon);
 }
 
@@ -217,12 +191,57 @@ fn end(mut running: Running, scene: &Scene) {
 fn the_daemon_in_python() {
     if let Some(daemon) = python() {
         keeps_the_promises(&daemon);
+        waits_for_beadlock(&daemon);
     }
 }
 
 #[test]
 fn the_daemon_in_go() {
-    if let Some(daemon) = go() {
+    let built = tempfile::tempdir().expect("a temporary directory");
+    if let Some(daemon) = go(built.path()) {
         keeps_the_promises(&daemon);
+        removes_a_dead_lock_with_beadlock(&daemon);
+        works_on_when_it_is_killed(&daemon);
     }
+}
+
+/// The one in Go takes the gate itself, and leaves the removal to the program.
+fn removes_a_dead_lock_with_beadlock(daemon: &Daemon) {
+    let scene = Scene::new();
+    let bin = scene.path().join("bin");
+    fs::create_dir(&bin).expect("a directory");
+    scene.write_stale_lock("importer");
+    let running = daemon.start(&scene, &bin, "echo syncing");
+    wait_for(
+        &scene,
+        "Skipping database (lock check failed: failed to remove stale lock: ",
+        0,
+    );
+    assert_eq!(count(&scene, "syncing"), 0, "{:?}", lines(&scene));
+    std::os::unix::fs::symlink(binaries::beadlock(), bin.join("beadlock")).expect("a link");
+    wait_for(&scene, "Sync cycle complete", 0);
+    assert_eq!(
+        count(
+            &scene,
+            "Removed stale lock (importer), proceeding with sync"
+        ),
+        1,
+        "{:?}",
+        lines(&scene)
+    );
+    end(running, &scene);
+}
+
+/// The command keeps the gate shut.
+fn works_on_when_it_is_killed(daemon: &Daemon) {
+    let scene = Scene::new();
+    let script = "echo $$ > work; until test -e go; do sleep 0.01; done";
+    let mut running = daemon.start(&scene, binaries::directory(), script);
+    let work = scene.pid_in("work");
+    running.signal(Signal::SIGKILL);
+    running.wait(LONG);
+    assert!(!scene.gate_is_free(), "the work goes on");
+    scene.write("go", "");
+    wait_until(LONG, "the end of the work", || !process::lives(work));
+    wait_until(LONG, "the gate", || scene.gate_is_free());
 }

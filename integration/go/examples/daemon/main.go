@@ -1,11 +1,12 @@
-// A sync daemon that stays out of the way of claims: every cycle runs under `beadlock cycle`.
+// A sync daemon that stays out of the way of claims: it runs a command again and again, each time as a cycle of package
+// beadlock.
 //
-//	beadlock-daemon [-interval 5s] [-target DIR] -- CMD [ARG...]
+//	daemon [-interval 5s] [-target .beads] -- CMD [ARG...]
 //
-// Nothing but the standard library. Lines go to stderr, times are in UTC.
+// Nothing but the standard library and that package. Lines go to stderr, times are in UTC.
 //
-// SIGTERM and SIGINT end it after the cycle that is running, with exit code 0; the second one is passed on to that
-// cycle.
+// SIGTERM and SIGINT end it after the cycle that is running, with exit code 0; the second one is passed on to that cycle's
+// process group.
 package main
 
 import (
@@ -20,20 +21,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
-)
 
-// beadlock's own exit codes for "leave the database alone this time". Why is in the line that it prints. A command of
-// yours that ends with one of these is better wrapped: `sh -c 'cmd || exit 1'`.
-const (
-	heldOrBusy = 4
-	notChecked = 5
+	"beadlock.invalid/beadlock"
 )
 
 func main() {
 	interval := flag.Duration("interval", 5*time.Second, "the pause between two cycles")
-	target := flag.String("target", "", "the database's directory (default: the nearest .beads, as beadlock finds it)")
+	target := flag.String("target", ".beads", "the database's directory")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: %s [-interval 5s] [-target DIR] -- CMD [ARG...]\n", os.Args[0])
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: %s [-interval 5s] [-target .beads] -- CMD [ARG...]\n", os.Args[0])
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -41,23 +37,10 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	args := []string{"cycle"}
-	if *target != "" {
-		args = append(args, *target)
-	}
-	args = append(append(args, "--"), flag.Args()...)
-
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	missing := false
 	for {
-		stopping, err := cycle(args, signals)
-		// Without beadlock nobody knows whether the database is claimed: no cycle. It may come back, as after an upgrade.
-		if err != nil && !missing {
-			logLine("No sync cycles: cannot run beadlock: %v", err)
-		}
-		missing = err != nil
-		if stopping {
+		if cycle(*target, flag.Args(), signals) {
 			return
 		}
 		select {
@@ -69,46 +52,73 @@ func main() {
 	}
 }
 
-// cycle runs one sync cycle and logs its end. It tells whether a signal has come meanwhile; an error means that there
-// was no cycle, because beadlock could not be started.
-func cycle(args []string, signals <-chan os.Signal) (stopping bool, err error) {
+// cycle runs one sync cycle, unless the database is to be left alone, and logs its end. It tells whether a signal has come
+// meanwhile.
+func cycle(target string, args []string, signals <-chan os.Signal) (stopping bool) {
+	cycle, decision := beadlock.Enter(target)
+	if line := decision.String(); line != "" {
+		logLine("%s", line)
+	}
+	if cycle == nil {
+		return false
+	}
+	defer cycle.Close()
+
 	output, input, err := os.Pipe()
 	if err != nil {
-		return false, err
+		logLine("Sync cycle failed: %v", err)
+		return false
 	}
-	command := exec.Command("beadlock", args...)
+	command := exec.Command(args[0], args[1:]...)
 	// A file, not any io.Writer: Wait would wait for the pipe's end, which what the command leaves behind may keep open.
 	command.Stdout, command.Stderr = input, input
 	// In a session of its own: a Ctrl-C is for the daemon, which lets the cycle finish.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	// The gate stays shut when this process is killed and the command works on.
+	cycle.PassOn(command)
 	err = command.Start()
 	input.Close()
 	if err != nil {
 		output.Close()
-		return false, err
+		logLine("Sync cycle failed: %v", err)
+		return false
 	}
 	copied, ended := make(chan struct{}), make(chan error, 1)
 	go func() { copyToLog(output); close(copied) }()
 	go func() { ended <- command.Wait() }()
+	look := time.NewTicker(300 * time.Millisecond)
+	defer look.Stop()
+	lost := false
 	for {
 		select {
 		case <-signals:
 			if !stopping {
 				logLine("Stopping after the cycle that is running")
 			} else {
-				// `beadlock cycle` passes it on to the command, and waits for all that it has started.
-				_ = command.Process.Signal(syscall.SIGTERM)
+				endGroup(command)
 			}
 			stopping = true
+		case <-look.C:
+			if !lost && cycle.Lost() {
+				lost = true
+				logLine("%q was replaced: ending the cycle", target)
+				endGroup(command)
+			}
 		case err := <-ended:
 			select {
 			case <-copied:
 			case <-time.After(time.Second):
 			}
 			logEnd(err)
-			return stopping, nil
+			return stopping
 		}
 	}
+}
+
+// endGroup asks the command and what it has started to end. One that has left the group, or goes on, is not waited for by
+// this daemon; `beadlock cycle` does that, and kills what does not end.
+func endGroup(command *exec.Cmd) {
+	_ = syscall.Kill(-command.Process.Pid, syscall.SIGTERM)
 }
 
 func logEnd(err error) {
@@ -118,12 +128,12 @@ func logEnd(err error) {
 		logLine("Sync cycle complete")
 	case !errors.As(err, &exit):
 		logLine("Sync cycle failed: its end is unknown: %v", err)
-	case exit.ExitCode() == heldOrBusy, exit.ExitCode() == notChecked:
-		// Skipped; beadlock has said why.
-	case exit.ExitCode() < 0:
-		logLine("Sync cycle failed: beadlock was ended by a signal: %v", exit)
 	default:
-		logLine("Sync cycle failed: exit code %d", exit.ExitCode())
+		code := exit.ExitCode()
+		if status, known := exit.Sys().(syscall.WaitStatus); known && status.Signaled() {
+			code = 128 + int(status.Signal())
+		}
+		logLine("Sync cycle failed: exit code %d", code)
 	}
 }
 
@@ -134,7 +144,7 @@ func copyToLog(stream io.ReadCloser) {
 	for {
 		line, err := reader.ReadString('\n')
 		if line != "" {
-			logLine("%s", strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "beadlock: "))
+			logLine("%s", strings.TrimSuffix(line, "\n"))
 		}
 		if err != nil {
 			return

@@ -1,3 +1,0 @@
-module beadlock-daemon
-
-go 1.19

@@ -1,0 +1,3 @@
+module beadlock.invalid/beadlock
+
+go 1.19
