@@ -138,7 +138,9 @@ fn cycles_in_go_and_claims_never_meet() {
         arena.lines("entered", "go gated"),
         killed.into_inner()
     );
-    assert_eq!(arena.overlaps(), "", "two at work at once");
+    let overlaps = arena.overlaps();
+    let some: Vec<&str> = overlaps.lines().take(5).collect();
+    assert!(some.is_empty(), "two at work at once: {some:#?}");
     assert!(claims >= CLAIMS / 2, "this run has shown nothing");
 }
 
