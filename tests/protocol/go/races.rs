@@ -64,16 +64,20 @@ impl Arena {
     }
 
     /// The command of a `beadlock hold` that was killed is ours to reap: a zombie would hold its lock for ever. It is named in
-    /// the lock, if it has come so far; whom a lock of somebody else names is no child of ours.
+    /// the lock, if it has come so far, or aside, if it was killed in its release; whom a lock of somebody else names is no
+    /// child of ours. Three looks, for the lock may be moved back meanwhile.
     fn reap_the_holder(&self) {
-        let bytes = std::fs::read(self.scene.lock()).unwrap_or_default();
-        let Ok(record) = Record::read(&bytes) else {
-            return;
-        };
-        let pid = Pid::from_raw(i32::try_from(record.pid()).expect("a PID"));
-        until("the end of a holder", || {
-            waitpid(pid, Some(WaitPidFlag::WNOHANG)) != Ok(WaitStatus::StillAlive)
-        });
+        let aside = self.scene.beads().join(".exclusive-lock.aside");
+        for path in [self.scene.lock(), aside, self.scene.lock()] {
+            let bytes = std::fs::read(path).unwrap_or_default();
+            let Ok(record) = Record::read(&bytes) else {
+                continue;
+            };
+            let pid = Pid::from_raw(i32::try_from(record.pid()).expect("a PID"));
+            until("the end of a holder", || {
+                waitpid(pid, Some(WaitPidFlag::WNOHANG)) != Ok(WaitStatus::StillAlive)
+            });
+        }
     }
 
     fn lines(&self, of: &str, with: &str) -> usize {
