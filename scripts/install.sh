@@ -132,7 +132,7 @@ file 644 integration/go/examples/daemon/main.go "$share/go/examples/daemon/main.
 folder 644 "$share/prometheus" integration/prometheus/*.*
 file 644 integration/systemd/agent.toml "$doc/agent.toml.example"
 file 644 integration/systemd/README.md "$doc/systemd.md"
-folder 644 "$doc" README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE-APACHE LICENSE-MIT
+folder 644 "$doc" README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE-APACHE LICENSE-MIT
 folder 644 "$doc/tests" tests/README.md
 folder 644 "$doc/docs" docs/*.md
 folder 644 "$doc/docs/coming-from" docs/coming-from/*.md

@@ -104,6 +104,7 @@ fn expected() -> Vec<(String, u32)> {
         "share/doc/beadlock/LICENSE-APACHE",
         "share/doc/beadlock/LICENSE-MIT",
         "share/doc/beadlock/README.md",
+        "share/doc/beadlock/SECURITY.md",
         "share/doc/beadlock/agent.toml.example",
         "share/doc/beadlock/systemd.md",
         "share/doc/beadlock/tests/README.md",
