@@ -11,7 +11,7 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo demo-fleet site check hooks test test-more test-all python protocol-check tutorial bench proofs model rows stress syscalls fuzz soak lint tools more-tools install uninstall
+.PHONY: help demo demo-fleet site check hooks test test-more test-all python protocol-check tutorial bench proofs model rows stress syscalls fuzz soak lint tools more-tools release-check install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
@@ -32,6 +32,7 @@ help:
 	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
 	@echo 'make site   README and docs as a site with search, by mdBook'
 	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied; shellcheck, shfmt and ruff where they are there'
+	@echo 'make release-check   what docs/releasing.md asks for before a tag'
 	@echo 'make install   the programs, systemd units, shell libraries, samples and documents, below PREFIX=$(PREFIX); make uninstall'
 
 demo:
@@ -173,6 +174,10 @@ lint:
 	@scripts/lint-scripts.sh --if-there
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
 		else echo 'no cargo-deny here, so deny.toml is not asked; make test reads the licences'; fi
+
+# An hour and more.
+release-check:
+	@scripts/release-check.sh
 
 install uninstall: export PREFIX := $(PREFIX)
 install uninstall: export UNITDIR := $(UNITDIR)

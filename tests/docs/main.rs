@@ -7,6 +7,7 @@ mod dependencies;
 mod examples;
 mod pre_commit;
 mod protocols;
+mod release;
 mod scripts;
 mod sessions;
 mod sizes;
