@@ -21,11 +21,12 @@ use std::time::{Duration, Instant};
 
 use beadlock_base::helper::{self, Helpers};
 use beadlock_base::open_directory::OpenDirectory;
+use beadlock_base::sys::{RenameMode, renameat2};
 use beadlock_checker::{Cycle, Entered, Options};
 use beadlock_core::gate::Gate;
 use beadlock_supervise::runner::{self, Order, RunEnd};
 use beadlock_trust::{Sticky, Trusted};
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use nix::fcntl::AT_FDCWD;
 
 /// How often the directories are exchanged, and how long a cycle waits for the next.
 const RHYTHM: Duration = Duration::from_millis(20);
@@ -45,7 +46,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
                 one.as_os_str(),
                 AT_FDCWD,
                 other.as_os_str(),
-                RenameFlags::RENAME_EXCHANGE,
+                RenameMode::Exchange,
             )?;
             sleep(RHYTHM);
         },

@@ -1,5 +1,5 @@
 //! System calls that no safe crate offers, and the only `unsafe` of the project: flock on a descriptor that is
-//! kept, leases, pidfd, fork. Linux; each has a portable fallback where it is used.
+//! kept, leases, pidfd, renameat2, fork. Linux; each has a portable fallback where it is used.
 #![expect(
     unsafe_code,
     reason = "the one module for system calls; each block has its SAFETY comment"
@@ -8,6 +8,7 @@
 mod flock;
 mod lease;
 mod process;
+mod rename;
 mod signals;
 mod spawn;
 mod start;
@@ -19,6 +20,7 @@ use nix::errno::Errno;
 pub use flock::{Flock, Mode, byte_lock, flock, range_lock};
 pub use lease::{drop_lease, lease_unbroken, take_lease, take_write_lease};
 pub use process::{ChildEnd, ended_child, pidfd_open, process_id};
+pub use rename::{RenameMode, renameat2};
 pub use signals::sigqueue;
 pub use signals::{at_exit, default_actions, default_in_forks, die_of, exit_at_once, ignore};
 pub use spawn::{Spawn, Starting, Waiting, end_with_this_thread, fork_waiting, inherit, inherited};

@@ -9,10 +9,7 @@ use std::{
     ffi::CStr, ffi::CString, fs::File, io::Write, os::fd::AsRawFd, os::fd::OwnedFd, path::PathBuf,
 };
 
-use nix::{
-    dir::Dir, errno::Errno, fcntl::AtFlags, fcntl::OFlag, fcntl::RenameFlags, fcntl::openat,
-    fcntl::renameat2,
-};
+use nix::{dir::Dir, errno::Errno, fcntl::AtFlags, fcntl::OFlag, fcntl::openat};
 use nix::{
     fcntl::AT_FDCWD, sys::stat::Mode, sys::stat::fchmod, sys::stat::fstat, sys::stat::fstatat,
 };
@@ -25,6 +22,7 @@ use crate::{
     read::{self, Inode},
 };
 use beadlock_base::process;
+use beadlock_base::sys::{RenameMode, renameat2};
 use beadlock_base::{
     error::{Error, Result},
     filesystem::FileKind,
@@ -255,7 +253,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
                         named.name.as_c_str(),
                         self.dir,
                         to,
-                        RenameFlags::RENAME_NOREPLACE,
+                        RenameMode::NoReplace,
                     )
                 });
                 match renamed {

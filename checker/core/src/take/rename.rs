@@ -7,7 +7,8 @@
 
 use std::ffi::CStr;
 
-use nix::fcntl::{AtFlags, RenameFlags, renameat, renameat2};
+use beadlock_base::sys::{RenameMode, renameat2};
+use nix::fcntl::{AtFlags, renameat};
 use nix::{errno::Errno, unistd::UnlinkatFlags, unistd::linkat, unistd::unlinkat};
 
 use super::{Site, Step};
@@ -56,7 +57,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             self.names.aside(),
             self.dir,
             self.names.lock(),
-            RenameFlags::RENAME_EXCHANGE,
+            RenameMode::Exchange,
         ) {
             // ENOENT: one of the two is gone. The caller looks again in both cases.
             Ok(()) | Err(Errno::ENOENT) => Ok(true),
@@ -91,7 +92,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         if !self.means.renameat2 {
             return Ok(None);
         }
-        match renameat2(self.dir, from, self.dir, to, RenameFlags::RENAME_NOREPLACE) {
+        match renameat2(self.dir, from, self.dir, to, RenameMode::NoReplace) {
             Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(None),
             answer => moved(answer).map(Some),
         }

@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
+use beadlock_base::sys::{RenameMode, renameat2};
 use beadlock_core::gate::Gate;
 use beadlock_testkit::{Running, as_nobody, dead_pid, fastest, shell_lock_text, this_host, until};
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use nix::fcntl::AT_FDCWD;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -290,14 +291,7 @@ fn a_database_that_vanishes_meanwhile_is_exit_1() {
             if is_replaced {
                 // At once, or it may look between the two.
                 fs::create_dir(&moved).unwrap();
-                renameat2(
-                    AT_FDCWD,
-                    &dir,
-                    AT_FDCWD,
-                    &moved,
-                    RenameFlags::RENAME_EXCHANGE,
-                )
-                .unwrap();
+                renameat2(AT_FDCWD, &dir, AT_FDCWD, &moved, RenameMode::Exchange).unwrap();
             } else {
                 fs::rename(&dir, &moved).unwrap();
             }

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use std::{fs::File, io::Write, path::PathBuf, thread::sleep};
 
 use beadlock_base::duration::shown;
+use beadlock_base::sys::{RenameMode, renameat2};
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, openat, renameat2};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::{fdatasync, linkat};
 
@@ -126,16 +127,16 @@ fn make(bench: &Bench<'_>, name: &str, text: &str) -> Result<(), TrialFailure> {
     Ok(bench.create(name)?.write_all(text.as_bytes())?)
 }
 
-fn rename(bench: &Bench<'_>, flag: RenameFlags) -> nix::Result<()> {
-    renameat2(bench, ONE, bench, TWO, flag)
+fn rename(bench: &Bench<'_>, mode: RenameMode) -> nix::Result<()> {
+    renameat2(bench, ONE, bench, TWO, mode)
 }
 
 /// `RENAME_NOREPLACE` moves a file, and never over what is there.
 pub fn rename_noreplace(bench: &Bench<'_>) -> TrialOutcome {
     make(bench, ONE, "first")?;
-    rename(bench, RenameFlags::RENAME_NOREPLACE)?;
+    rename(bench, RenameMode::NoReplace)?;
     make(bench, ONE, "second")?;
-    let over = rename(bench, RenameFlags::RENAME_NOREPLACE);
+    let over = rename(bench, RenameMode::NoReplace);
     let there = bench.read(TWO)?;
     match over {
         Err(Errno::EEXIST) if there == "first" => {
@@ -150,7 +151,7 @@ pub fn rename_noreplace(bench: &Bench<'_>) -> TrialOutcome {
 pub fn rename_exchange(bench: &Bench<'_>) -> TrialOutcome {
     make(bench, ONE, "first")?;
     make(bench, TWO, "second")?;
-    rename(bench, RenameFlags::RENAME_EXCHANGE)?;
+    rename(bench, RenameMode::Exchange)?;
     let have_changed = bench.read(ONE)? == "second" && bench.read(TWO)? == "first";
     ensure(have_changed, "the two files did not change places")?;
     Ok("two files changed places".to_owned())
