@@ -10,7 +10,7 @@ use beadlock_base::{asker::Asker, own::Own};
 use crate::gate::Gate;
 
 /// The gates of this process's cycles, by descriptor, and who has entered them.
-static CYCLES: Own<Vec<(RawFd, Asker)>> = Own::new(Vec::new());
+static CYCLES: Own<Vec<(RawFd, Asker)>> = Own::new();
 
 /// A cycle of this process, until this is dropped: before its gate is.
 #[derive(Debug)]

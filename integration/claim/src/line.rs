@@ -26,7 +26,7 @@ pub struct Line(Option<Arc<Slot>>);
 
 /// Threads in a line whose callers have given up. Blocked in the kernel, they cannot be called back; the next one that
 /// waits for the same takes such a place over, so that a process that tries for ever has one such thread.
-static GIVEN_UP: Own<Vec<Arc<Slot>>> = Own::new(Vec::new());
+static GIVEN_UP: Own<Vec<Arc<Slot>>> = Own::new();
 
 #[derive(Debug)]
 struct Slot {

@@ -3,7 +3,7 @@
 use beadlock_base::{asker::Asker, own::Own};
 
 /// The ids of the claims, and who has made them; `None`: whoever asks waits for it.
-static CLAIMS: Own<Vec<(String, Option<Asker>)>> = Own::new(Vec::new());
+static CLAIMS: Own<Vec<(String, Option<Asker>)>> = Own::new();
 
 /// A claim of this process, until this is dropped.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ pub enum Got {
 }
 
 /// Threads that nobody waits for any more.
-static LATE: Own<Vec<Arc<Slot>>> = Own::new(Vec::new());
+static LATE: Own<Vec<Arc<Slot>>> = Own::new();
 
 #[derive(Debug)]
 struct Slot {

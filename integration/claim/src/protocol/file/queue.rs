@@ -31,7 +31,7 @@ struct Entry {
 }
 
 /// The lock files that this process has or waits for, and who does: in the order in which they came.
-static ENTRIES: Own<Vec<Entry>> = Own::new(Vec::new());
+static ENTRIES: Own<Vec<Entry>> = Own::new();
 
 /// A place in the queue for a lock file, until this is dropped.
 #[derive(Debug)]
