@@ -25,7 +25,7 @@ const FOLDER: &str = concat!("../", "shared");
 const MAY_NAME_THE_FOLDER: [&str; 2] = ["skip.rs", "CONTRIBUTING.md"];
 
 /// Every text of the repository that git would commit, by its name; `None` where there is no git, or no repository.
-fn committed() -> Option<BTreeMap<PathBuf, String>> {
+pub(super) fn committed() -> Option<BTreeMap<PathBuf, String>> {
     let top = checkout();
     let mut command = Command::new(tool("git")?);
     command

@@ -3,6 +3,7 @@
 //! Nothing here judges how a sentence reads.
 
 mod citations;
+mod crates;
 mod dependencies;
 mod examples;
 mod pre_commit;

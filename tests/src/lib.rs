@@ -14,11 +14,15 @@ pub mod watched;
 pub use beadlock_testkit::*;
 pub use kind::Kind;
 
-/// The Rust of the guides, compiled as it is printed.
+/// The Rust of the guides and of the pages of both faces, compiled as it is printed.
 #[cfg(doctest)]
 mod guides {
     #[doc = include_str!("../../docs/guide/rust.md")]
     mod rust {}
     #[doc = include_str!("../../docs/guide/daemon.md")]
     mod daemon {}
+    #[doc = include_str!("../../integration/README.md")]
+    mod face {}
+    #[doc = include_str!("../../checker/README.md")]
+    mod face_for_daemons {}
 }

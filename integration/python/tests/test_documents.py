@@ -16,6 +16,7 @@ from beadlock import memory
 from conftest import Scene
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs/guide/python.md"
+README = pathlib.Path(__file__).parents[1] / "README.md"
 MODULES = [
     ("", 3),
     (".errors", 4),
@@ -39,6 +40,13 @@ def test_docstrings(scene: Scene, module: str, at_least: int) -> None:
         importlib.import_module("beadlock" + module), optionflags=OPTIONS
     )
     assert failed == 0 and attempted >= at_least
+
+
+def test_the_readme(scene: Scene) -> None:
+    failed, attempted = doctest.testfile(
+        str(README), module_relative=False, encoding="utf-8"
+    )
+    assert failed == 0 and attempted >= 4
 
 
 def test_the_page(scene: Scene) -> None:
