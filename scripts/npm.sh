@@ -67,7 +67,7 @@ check)
         npm exec --no -- "$name" --version >&2
     done
     version=$(node -p "require('beadlock/package.json').version")
-    [ "$(npm exec --no -- beadlock --version)" = "beadlock $version" ]
+    [ "$(npm exec --no -- beadlock -V)" = "beadlock $version" ]
     cp -r "$checkout/integration/npm/tests" .
     env -u BEADLOCK_BIN BEADLOCK_NPM="$work/clean/node_modules/beadlock" node --test tests/
     ;;

@@ -9,6 +9,7 @@ mod examples;
 mod pre_commit;
 mod protocols;
 mod release;
+mod revision;
 mod scripts;
 mod sessions;
 mod sizes;

@@ -21,7 +21,7 @@ pub(super) const NAME: &str = "beadlock-agent";
 
 /// A sync daemon that asks before every cycle and leaves alone what is claimed.
 #[derive(Debug, Parser)]
-#[command(name = NAME, version)]
+#[command(name = NAME, version, long_version = env!("LONG_VERSION"))]
 pub(crate) struct AgentCli {
     #[command(flatten)]
     pub(super) policy: Policy,

@@ -124,9 +124,11 @@ fn in_groups(command: Command) -> Command {
     };
     let groups: Vec<ArgGroup> = command.get_groups().cloned().collect();
     let version = command.get_version().unwrap_or_default().to_owned();
+    let long = command.get_long_version().unwrap_or_default().to_owned();
     let about = command.get_about().cloned().unwrap_or_default();
     let listed = Command::new(NAME)
         .version(version)
+        .long_version(long)
         .about(about)
         .args(args.into_iter().map(titled))
         .groups(groups);

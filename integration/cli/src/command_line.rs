@@ -27,6 +27,7 @@ use beadlock_oncall::{doctor, list, top};
 #[command(
     name = "beadlock",
     version,
+    long_version = env!("LONG_VERSION"),
     disable_help_subcommand = true,
     args_override_self = true
 )]
@@ -61,6 +62,7 @@ impl Cli {
 #[command(
     name = "beadlock",
     version,
+    long_version = env!("LONG_VERSION"),
     disable_help_subcommand = true,
     args_override_self = true
 )]
