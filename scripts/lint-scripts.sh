@@ -16,7 +16,7 @@ lacks() {
     case "${CI:-}" in '' | 0 | false) ;; *) status=1 ;; esac
 }
 
-shell=".ci/run scripts/*.sh integration/git/*.sh integration/shell/*.sh integration/cli/src/completion/*.bash integration/shell/tests/*.bats
+shell=".ci/run scripts/*.sh scripts/dist/*.sh scripts/dist/check/*.sh integration/git/*.sh integration/shell/*.sh integration/cli/src/completion/*.bash integration/shell/tests/*.bats
     tests/unit/*.bats tests/integration/*.bats tests/benches/limits/*.sh"
 # shellcheck disable=SC2086 # a list of patterns
 set -- "${1:-}" $shell

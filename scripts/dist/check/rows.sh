@@ -1,0 +1,29 @@
+# Sourced by the parts of `make dist-check`, and put in front of what they run in a clean place: the rows of the table.
+# shellcheck shell=sh
+# shellcheck disable=SC2034 # the sourcing script exits with it
+status=0
+
+row() { # ok|skipped|failed WHAT DETAIL
+    printf '%s\t%s\t%s\n' "$1" "$2" "$3"
+    [ "$1" != failed ] || status=1
+}
+
+# What this machine lacks. In CI it is a failure.
+lacking() { # WHAT DETAIL
+    if [ -n "${CI-}" ]; then row failed "$1" "$2"; else row skipped "$1" "$2"; fi
+}
+
+# A command that must succeed; the detail is the last line that it printed.
+try() { # WHAT COMMAND…
+    what=$1
+    shift
+    code=0
+    said=$("$@" 2>&1) || code=$?
+    last=$(printf '%s\n' "$said" | tail -n 1 | tr -s '\t ' ' ')
+    if [ "$code" = 0 ]; then
+        row ok "$what" "$last"
+    else
+        printf '%s\n' "$said" >&2
+        row failed "$what" "exit code $code: $last"
+    fi
+}
