@@ -42,7 +42,7 @@ fn every_reason_and_every_error_code_has_its_row_in_the_contract() {
     let mut words = BTreeSet::new();
     for (file, before, at_least) in [
         ("checker/core/src/verdict.rs", " = \"", 29),
-        ("integration/claim/src/error/failure.rs", " => \"", 11),
+        ("integration/claim/src/error/failure.rs", " = \"", 11),
     ] {
         let source = document(file);
         let found = source

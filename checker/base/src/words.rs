@@ -12,6 +12,10 @@ macro_rules! words {
         }
 
         impl $Name {
+            /// All of them, in the order of the list.
+            #[doc(hidden)]
+            pub const ALL: &'static [Self] = &[$(Self::$Variant,)*];
+
             /// The word of the contract.
             pub fn as_str(self) -> &'static str {
                 match self {

@@ -11,6 +11,10 @@ use serde_json::{Map, Value};
 
 use crate::{error::Error, words::millis};
 
+/// The version of beadlock's own JSON: its answers, audit lines, log lines and lock files (docs/json.md).
+#[doc(hidden)]
+pub const SCHEMA: &str = "beadlock/1";
+
 /// When a piece of work began and what it is called: the `meta` of its [`Envelope`].
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -42,7 +46,8 @@ impl Request {
         &self.id
     }
 
-    /// The envelope of a command's answer in one line.
+    /// The envelope of an answer of beadlock itself in one line: with [`SCHEMA`] in its `meta`. A tool that embeds a lock
+    /// answers in a form of its own, which has another name.
     #[doc(hidden)]
     pub fn envelope(&self, data: Value, error: Option<&Error>, warnings: &[String]) -> String {
         let envelope = match error {
@@ -52,6 +57,7 @@ impl Request {
         warnings
             .iter()
             .fold(envelope, |envelope, line| envelope.warning(line))
+            .with_in_meta("schema", SCHEMA)
             .to_string()
     }
 
@@ -277,6 +283,7 @@ mod tests {
         assert_eq!(value["error"]["detail"], "lock_file=x");
         assert_eq!(value["warnings"], json!(["w"]));
         assert!(value["meta"]["duration_ms"].is_u64());
+        assert_eq!(value["meta"]["schema"], SCHEMA);
         let id = value["meta"]["request_id"]
             .as_str()
             .and_then(|id| id.strip_prefix("req_"))

@@ -11,7 +11,7 @@ use crate::commands;
 use crate::settings::arguments::{ClaimArgs, CommonArgs, LockDirArg};
 use crate::targets::file::{Checked, OnFile};
 use crate::targets::{self, NAMED_LOCKS};
-use crate::{completion, help, man, status};
+use crate::{completion, help, man, schema, status};
 use beadlock_base::stdout::print;
 use beadlock_claim::error::{Error, Exit};
 use beadlock_console::program_end::ProgramEnd;
@@ -140,6 +140,8 @@ pub enum CliCommand {
     Man(man::ManArgs),
     /// Print the completion script of a shell
     Completions(completion::CompletionsArgs),
+    /// Print the JSON Schema of an answer, a line or a file
+    Schema(schema::SchemaArgs),
 }
 
 /// `beadlock doctor`
@@ -238,7 +240,8 @@ impl CliCommand {
             | Self::Doctor(_)
             | Self::Help(_)
             | Self::Man(_)
-            | Self::Completions(_) => CommandReach::default(),
+            | Self::Completions(_)
+            | Self::Schema(_) => CommandReach::default(),
             #[cfg(feature = "fleet")]
             Self::Fleet(_) => CommandReach::default(),
         }
@@ -255,12 +258,13 @@ impl CliCommand {
         }
     }
 
-    /// The name of a command that prints text for people, shells or readers, and has no JSON.
+    /// The name of a command that prints text for people, shells or readers, and has no envelope.
     pub fn without_json(&self) -> Option<&'static str> {
         match self {
             Self::Help(_) => Some("help"),
             Self::Man(_) => Some("man"),
             Self::Completions(_) => Some("completions"),
+            Self::Schema(_) => Some("schema"),
             _ => None,
         }
     }

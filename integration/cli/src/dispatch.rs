@@ -8,7 +8,7 @@ use beadlock_base::{children, sys};
 use clap::{CommandFactory, error::ErrorKind};
 
 use super::status::StatusArgs;
-use super::{completion, help, hint, man, merge};
+use super::{completion, help, hint, man, merge, schema};
 use crate::command_line::{Cli, CliCommand};
 use crate::commands::{
     acquire, append, break_lock, check, cycle, hold, release, renew, setup, update, wait, write,
@@ -99,7 +99,8 @@ fn do_what_is_typed(words: &[OsString], helpers: Helpers) -> ProgramEnd {
     }
     let without_json = cli.command.as_ref().and_then(CliCommand::without_json);
     if let Some(name) = without_json.filter(|_| cli.common.json == Some(true)) {
-        let message = format!("{name} has no JSON, it prints text alone; leave --json out");
+        let message =
+            format!("{name} puts no JSON envelope around what it prints; leave --json out");
         return misused(Error::usage(message), own, words, &common);
     }
     environment
@@ -198,6 +199,7 @@ fn dispatch(
         Some(CliCommand::Help(typed)) => help::run(&typed, environment, &common),
         Some(CliCommand::Man(typed)) => man::run(&typed, &common),
         Some(CliCommand::Completions(typed)) => completion::run(&typed, &common),
+        Some(CliCommand::Schema(typed)) => schema::run(&typed, &common),
         None => {
             let end = status::run(
                 &[],

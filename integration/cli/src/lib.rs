@@ -8,7 +8,7 @@
 //! targets/          the options and the help of each protocol
 //! commands/         one file for each command that changes something
 //! fleet/            claims across machines, behind the feature `fleet`
-//! help/, completion/, man.rs, hint.rs
+//! help/, completion/, man.rs, schema.rs, hint.rs
 //! ```
 
 #![forbid(unsafe_code)]
@@ -28,6 +28,7 @@ mod help;
 mod hint;
 mod man;
 mod merge;
+mod schema;
 mod settings;
 mod status;
 mod targets;

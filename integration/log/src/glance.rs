@@ -6,8 +6,8 @@ use beadlock_core::agent_process::ProcessState;
 use beadlock_core::facts;
 
 use super::parse::time::LogTime;
-pub use super::report::LogAnswer;
 use super::report::LogReport;
+pub use super::report::{LogAnswer, STATES};
 use super::tail::LogTail;
 
 /// One look at a log: its answer about the database, and the address of its agent.

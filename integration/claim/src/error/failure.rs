@@ -13,56 +13,32 @@ use super::Exit;
 use crate::words;
 use beadlock_files::{self as files, SchemaError};
 
-/// The error codes that scripts rely on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Code {
-    /// Somebody holds the lock, and the wait ran out.
-    LockHeld,
-    /// The lock file cannot be understood.
-    LockUnreadable,
-    /// A lock that was held is gone, or somebody else's.
-    LockLost,
-    /// A stale lock could not be removed.
-    LockStale,
-    /// A running cycle kept the gate for longer than the drain.
-    DrainTimeout,
-    /// The lock of a file was not obtained.
-    LockFailed,
-    /// No such database, or nothing to be found.
-    NoTarget,
-    /// The command line, or a value in the environment, is wrong.
-    Usage,
-    /// The system refused.
-    Io,
-    /// The system refused for lack of permission.
-    NotPermitted,
-    /// The fleet that the database has joined does not answer.
-    FleetUnreachable,
-}
-
-impl Code {
-    /// The word of the contract, e.g. `LOCK_HELD`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::LockHeld => "LOCK_HELD",
-            Self::LockUnreadable => "LOCK_UNREADABLE",
-            Self::LockLost => "LOCK_LOST",
-            Self::LockStale => "LOCK_STALE",
-            Self::DrainTimeout => "DRAIN_TIMEOUT",
-            Self::LockFailed => "E_LOCK_FAILED",
-            Self::NoTarget => "NO_TARGET",
-            Self::Usage => "USAGE",
-            Self::Io => "IO",
-            Self::NotPermitted => "NOT_PERMITTED",
-            Self::FleetUnreachable => "FLEET_UNREACHABLE",
-        }
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+beadlock_base::words! {
+    /// The error codes that scripts rely on.
+    #[non_exhaustive]
+    pub enum Code {
+        /// Somebody holds the lock, and the wait ran out.
+        LockHeld = "LOCK_HELD",
+        /// The lock file cannot be understood.
+        LockUnreadable = "LOCK_UNREADABLE",
+        /// A lock that was held is gone, or somebody else's.
+        LockLost = "LOCK_LOST",
+        /// A stale lock could not be removed.
+        LockStale = "LOCK_STALE",
+        /// A running cycle kept the gate for longer than the drain.
+        DrainTimeout = "DRAIN_TIMEOUT",
+        /// The lock of a file was not obtained.
+        LockFailed = "E_LOCK_FAILED",
+        /// No such database, or nothing to be found.
+        NoTarget = "NO_TARGET",
+        /// The command line, or a value in the environment, is wrong.
+        Usage = "USAGE",
+        /// The system refused.
+        Io = "IO",
+        /// The system refused for lack of permission.
+        NotPermitted = "NOT_PERMITTED",
+        /// The fleet that the database has joined does not answer.
+        FleetUnreachable = "FLEET_UNREACHABLE",
     }
 }
 

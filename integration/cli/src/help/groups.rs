@@ -13,7 +13,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Git", &["merge", "setup"]),
     ("Across machines", &["fleet"]),
     ("By force", &["break"]),
-    ("Help", &["help", "man", "completions"]),
+    ("Help", &["help", "man", "completions", "schema"]),
 ];
 
 /// The text below the options in `beadlock --help`.
