@@ -5,6 +5,8 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use crate::schema;
+
 /// Its exit code (128 and the signal, as a shell says it) and its words.
 #[derive(Debug)]
 pub struct Ended {
@@ -19,14 +21,18 @@ pub struct Ended {
 }
 
 impl From<Output> for Ended {
+    #[track_caller]
     fn from(output: Output) -> Self {
         Self::whole(&output)
     }
 }
 
 impl Ended {
+    #[track_caller]
     fn whole(output: &Output) -> Self {
         let signal = output.status.signal();
+        schema::see(&String::from_utf8_lossy(&output.stdout));
+        schema::see(&String::from_utf8_lossy(&output.stderr));
         Self {
             code: output
                 .status
@@ -39,6 +45,7 @@ impl Ended {
     }
 
     /// The same without what is said of the file system that the tests happen to lie on: that is another test's.
+    #[track_caller]
     pub fn of(output: &Output) -> Self {
         let whole = Self::whole(output);
         let remark = |line: &&str| line.contains("is waited for on this machine only");

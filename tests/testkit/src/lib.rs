@@ -23,6 +23,7 @@ pub mod pulse;
 pub mod record;
 pub mod running;
 pub mod scene;
+pub mod schema;
 pub mod shown;
 pub mod skip;
 pub mod spread;

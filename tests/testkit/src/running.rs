@@ -1,5 +1,6 @@
 //! Programs that a test starts, and that never outlive it.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -12,13 +13,14 @@ use tempfile::TempDir;
 
 use crate::process::heed_signals;
 use crate::wait::nap;
-use crate::{Ended, PATIENCE};
+use crate::{Ended, PATIENCE, schema};
 
 /// A started program, its output collected as it comes. Dropped, it is killed by its PID and reaped.
 #[must_use = "dropped, the program is killed"]
 pub struct Running {
     child: Child,
     name: String,
+    words: Vec<OsString>,
     output: Streams,
 }
 
@@ -41,12 +43,13 @@ impl Running {
     #[track_caller]
     pub fn start(mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let (mut child, name) = spawn(command);
+        let (mut child, name, words) = spawn(command);
         let stdout = collect(child.stdout.take().expect("a pipe"));
         let stderr = collect(child.stderr.take().expect("a pipe"));
         Self {
             child,
             name,
+            words,
             output: Streams::Pipes { stdout, stderr },
         }
     }
@@ -57,10 +60,11 @@ impl Running {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let file = |name: &str| File::create(dir.path().join(name)).expect("a file for the output");
         command.stdout(file("out")).stderr(file("err"));
-        let (child, name) = spawn(command);
+        let (child, name, words) = spawn(command);
         Self {
             child,
             name,
+            words,
             output: Streams::Files(dir),
         }
     }
@@ -69,10 +73,11 @@ impl Running {
     #[track_caller]
     pub fn on(stderr: impl Into<Stdio>, mut command: Command) -> Self {
         command.stderr(stderr);
-        let (child, name) = spawn(command);
+        let (child, name, words) = spawn(command);
         Self {
             child,
             name,
+            words,
             output: Streams::Elsewhere,
         }
     }
@@ -163,6 +168,10 @@ impl Running {
             Streams::Files(dir) => (read(dir, "out"), read(dir, "err")),
             Streams::Elsewhere => Default::default(),
         };
+        if let Some((program, args)) = self.words.split_first() {
+            let printed = String::from_utf8_lossy(&stdout);
+            schema::see_printed(program, args.iter().map(OsString::as_os_str), &printed);
+        }
         Output {
             status,
             stdout,
@@ -185,13 +194,17 @@ impl Drop for Running {
 }
 
 #[track_caller]
-fn spawn(mut command: Command) -> (Child, String) {
+fn spawn(mut command: Command) -> (Child, String, Vec<OsString>) {
     heed_signals();
     let name = format!("{command:?}");
+    let words = [command.get_program()]
+        .into_iter()
+        .chain(command.get_args());
+    let words = words.map(OsStr::to_owned).collect();
     let child = command
         .spawn()
         .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
-    (child, name)
+    (child, name, words)
 }
 
 fn collect(mut stream: impl Read + Send + 'static) -> Reader {

@@ -11,7 +11,7 @@ use crate::process::{heed_signals, sweep};
 use crate::record::{lock_text, shell_lock_text};
 use crate::stage::Stage;
 use crate::{
-    Ended, Running, become_subreaper, binaries, run, skip, this_host, until, write_program,
+    Ended, Running, become_subreaper, binaries, run, schema, skip, this_host, until, write_program,
 };
 
 /// A directory with `.beads/issues.jsonl`. Dropped, whatever was started in it is gone too.
@@ -86,6 +86,7 @@ impl Scene {
     }
 
     /// What is in it; nothing where it is absent.
+    #[track_caller]
     pub fn read(&self, name: &str) -> String {
         read(&self.file(name))
     }
@@ -122,10 +123,12 @@ impl Scene {
     }
 
     /// The lock's bytes, lossily; empty where there is no lock.
+    #[track_caller]
     pub fn lock_text(&self) -> String {
-        fs::read(self.lock())
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .unwrap_or_default()
+        let bytes = fs::read(self.lock()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        schema::see(&text);
+        text
     }
 
     /// Takes the gate, as a running cycle does, until it is dropped.
@@ -362,10 +365,17 @@ pub const MARK: &str = "BEADLOCK_TEST_SCENE";
 impl Drop for Scene {
     fn drop(&mut self) {
         sweep(&self.marker());
+        // A second panic would end the test without the words of the first.
+        if !std::thread::panicking() {
+            schema::see_below(self._top.path());
+        }
     }
 }
 
 /// What is in a file; nothing where it is absent.
+#[track_caller]
 pub fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_default()
+    let text = fs::read_to_string(path).unwrap_or_default();
+    schema::see(&text);
+    text
 }

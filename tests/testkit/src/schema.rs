@@ -1,0 +1,229 @@
+//! The schemas of beadlock's JSON, and the look of every test at the JSON that passes by: what a program prints, what a
+//! test reads from a file, and what lies in a scene at its end.
+//!
+//! A text is gone through value by value. What is an answer, an audit line, a line of a log, a status page or a lock file
+//! of beadlock, by the keys that none of them lacks, has to be as `beadlock schema` says. Anything else is left alone.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::sync::{LazyLock, Mutex};
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+/// The folder of the schemas.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../integration/cli/schemas");
+
+/// A schema of `beadlock schema`, by its name.
+///
+/// # Panics
+///
+/// When there is none.
+pub fn schema(name: &str) -> Value {
+    let path = Path::new(FOLDER).join(format!("{name}.json"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+    serde_json::from_str(&text).expect("a schema is JSON")
+}
+
+/// The names of all schemas, sorted.
+pub fn names() -> Vec<String> {
+    let entries = fs::read_dir(FOLDER).expect("the folder of the schemas");
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            Some(name.strip_suffix(".json")?.to_owned())
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// The validators that were needed so far.
+static VALIDATORS: LazyLock<Mutex<BTreeMap<String, &'static Validator>>> =
+    LazyLock::new(Mutex::default);
+
+fn validator(name: &str) -> &'static Validator {
+    let mut all = VALIDATORS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(known) = all.get(name) {
+        return known;
+    }
+    let made = jsonschema::draft7::options()
+        .should_validate_formats(true)
+        .build(&schema(name));
+    let made: &Validator = Box::leak(Box::new(made.expect("a schema is one of draft-07")));
+    all.insert(name.to_owned(), made);
+    made
+}
+
+/// What is wrong with a value by the schema of this name, a line each.
+pub fn errors(name: &str, value: &Value) -> Vec<String> {
+    let error =
+        |error: jsonschema::ValidationError<'_>| format!("{}: {error}", error.instance_path());
+    validator(name).iter_errors(value).map(error).collect()
+}
+
+/// The schemas that a value may have.
+fn kinds(value: &Value) -> Vec<String> {
+    let has = |keys: &[&str]| keys.iter().all(|key| value.get(key).is_some());
+    let one = |name: &str| vec![name.to_owned()];
+    if has(&["ok", "data", "error", "warnings", "meta"]) {
+        let version = value["meta"]["schema"].as_str().unwrap_or_default();
+        // A tool that embeds a lock has an envelope of its own.
+        if !version.starts_with("beadlock/") {
+            return Vec::new();
+        }
+        return names().into_iter().filter(|name| is_answer(name)).collect();
+    }
+    if has(&["event", "request_id", "timestamp", "lock_name"]) {
+        return one(if has(&["by"]) {
+            "audit-line"
+        } else {
+            "audit-line-tower"
+        });
+    }
+    if has(&["time", "level", "db", "event", "message"]) {
+        return one("log-line");
+    }
+    if has(&["version", "served", "states", "databases"]) {
+        return one("agent-status");
+    }
+    if value["beadlock"]["id"].is_string() {
+        if has(&["holder", "hostname"]) {
+            return one("lock-beads");
+        }
+        if has(&["session_id"]) {
+            return one("lock-memory");
+        }
+    }
+    if value["lock_version"] == "v1" {
+        return one("lock-tower");
+    }
+    Vec::new()
+}
+
+fn is_answer(name: &str) -> bool {
+    name != "agent-status"
+        && name != "agent-toml"
+        && !["audit-", "log-line", "lock-"]
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+}
+
+/// Looks at the JSON in a text: at the whole of it, else at each line.
+///
+/// # Panics
+///
+/// When there is JSON of beadlock's that is not as its schema has it.
+#[track_caller]
+pub fn see(text: &str) {
+    for value in values(text) {
+        let kinds = kinds(&value);
+        if !kinds.is_empty() {
+            is_one_of(&kinds, &value);
+        }
+    }
+}
+
+/// Looks at what a program has printed: the answer of `beadlock`, if these are its arguments, is that of its command.
+///
+/// # Panics
+///
+/// As [`see`] does, and when an answer of beadlock's says no version.
+#[track_caller]
+pub fn see_printed<'a>(program: &OsStr, args: impl Iterator<Item = &'a OsStr>, text: &str) {
+    if !text.contains('{') {
+        return;
+    }
+    let is_beadlock = Path::new(program).file_name() == Some(OsStr::new("beadlock"));
+    let args: Vec<&str> = args.map(|arg| arg.to_str().unwrap_or_default()).collect();
+    // Behind a `--` stands a command, whose output this may be.
+    if !is_beadlock || args.contains(&"--") {
+        return see(text);
+    }
+    for value in values(text) {
+        let kinds = kinds(&value);
+        let is_envelope = value.get("ok").is_some() && value.get("meta").is_some();
+        if is_envelope {
+            is_one_of(&[answer_of(&args).to_owned()], &value);
+        } else if !kinds.is_empty() {
+            is_one_of(&kinds, &value);
+        }
+    }
+}
+
+/// The schema of the answer to this command line.
+fn answer_of(args: &[&str]) -> String {
+    let mut words = args.iter().enumerate().filter(|(at, word)| {
+        let before = at.checked_sub(1).and_then(|at| args.get(at));
+        let is_value = before.is_some_and(|word| ["--color", "--lock-dir"].contains(word));
+        !word.starts_with('-') && !is_value
+    });
+    let command = words.next().map_or("status", |(_, word)| *word);
+    let below = words.next().map(|(_, word)| *word);
+    let name = match (command, below) {
+        ("status", _) if args.iter().any(|word| word.starts_with("--agent")) => {
+            "status-agent".to_owned()
+        }
+        ("doctor", _) if args.contains(&"--fleet") => "doctor-fleet".to_owned(),
+        ("setup" | "fleet", Some(below)) => format!("{command}-{below}"),
+        _ => command.to_owned(),
+    };
+    match Path::new(FOLDER).join(format!("{name}.json")).exists() {
+        true => name,
+        false => "error".to_owned(),
+    }
+}
+
+/// Looks at every regular file below a directory, where it is not large.
+#[track_caller]
+pub(crate) fn see_below(dir: &Path) {
+    const LARGEST: u64 = 1024 * 1024;
+    let mut folders = vec![dir.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            let is_small = || entry.metadata().is_ok_and(|meta| meta.len() <= LARGEST);
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() && is_small() {
+                let bytes = fs::read(entry.path()).unwrap_or_default();
+                if let Ok(text) = std::str::from_utf8(&bytes) {
+                    see(text);
+                }
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn is_one_of(names: &[String], value: &Value) {
+    let tried = names.iter().map(|name| (errors(name, value), name));
+    let Some((errors, name)) = tried.min_by_key(|(errors, _)| errors.len()) else {
+        return;
+    };
+    assert!(
+        errors.is_empty(),
+        "not as `beadlock schema {name}` says (tests/xtask/src/schemas):\n{}\n{value}",
+        errors.join("\n")
+    );
+}
+
+/// The objects that a text is, or has one a line.
+fn values(text: &str) -> Vec<Value> {
+    let parse = |text: &str| {
+        let is_object = text.trim_start().starts_with('{');
+        let value = is_object.then(|| serde_json::from_str(text).ok()).flatten();
+        value.filter(Value::is_object)
+    };
+    match parse(text) {
+        Some(value) => vec![value],
+        None => text.lines().filter_map(parse).collect(),
+    }
+}
