@@ -47,9 +47,11 @@ fn help() {
         "help",
         "man",
         "completions",
+        "schema",
     ] {
         pin(command, &format!("beadlock {command} --help"));
     }
+    pin("contract-schemas", "beadlock schema");
     for command in ["create", "join", "leave", "status", "evict", "destroy"] {
         pin(
             &format!("fleet-{command}"),

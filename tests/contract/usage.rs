@@ -58,6 +58,7 @@ fn wrong_words() {
             ("write-beads", "beadlock write .beads </dev/null"),
             ("update-no-command", "beadlock update file:x"),
             ("fleet-join-nothing", "beadlock fleet join"),
+            ("unknown-schema", "beadlock schema stauts"),
             ("agent-no-interval", "beadlock-agent --interval 0s --once"),
             ("agent-unknown-option", "beadlock-agent --nonsense"),
             (

@@ -10,6 +10,7 @@ mod pre_commit;
 mod protocols;
 mod release;
 mod revision;
+mod schemas;
 mod scripts;
 mod sessions;
 mod sizes;

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +14,37 @@ use super::*;
 use crate::roots::RootScan;
 
 fn parse_text(text: &str) -> Result<ConfigFile, ConfigFailure> {
-    ConfigFile::parse(ConfigPage::of(text), Path::new("/etc/beadlock"))
+    let file = ConfigFile::parse(ConfigPage::of(text), Path::new("/etc/beadlock"))?;
+    has_its_schema(text);
+    Ok(file)
+}
+
+/// A file that is understood is as its schema has it.
+fn has_its_schema(text: &str) {
+    let table: toml::Table = text.parse().unwrap();
+    let value = serde_json::to_value(table).unwrap();
+    let errors = beadlock_testkit::schema::errors("agent-toml", &value);
+    assert!(errors.is_empty(), "{}\n{text}", errors.join("\n"));
+}
+
+#[test]
+fn the_schema_has_the_keys_of_the_file() {
+    let schema = beadlock_testkit::schema::schema("agent-toml");
+    let keys = |properties: &serde_json::Value| {
+        let keys = properties.as_object().unwrap().keys().cloned();
+        keys.collect::<BTreeSet<String>>()
+    };
+    let all = |own: &[&str], lists: &[Vec<String>]| {
+        let own = own.iter().map(|key| (*key).to_owned());
+        own.chain(lists.concat()).collect::<BTreeSet<String>>()
+    };
+    let (policy, agent) = (names::<Policy>(), names::<AgentOptions>());
+    assert_eq!(
+        keys(&schema["properties"]),
+        all(&["database"], &[policy.clone(), agent])
+    );
+    let table = &schema["definitions"]["DatabaseTable"];
+    assert_eq!(keys(&table["properties"]), all(&["dir"], &[policy]));
 }
 
 /// A directory with the databases `a/.beads` and `b/.beads`.
@@ -46,7 +77,9 @@ impl Scene {
     }
 
     fn settings(&self, args: &[&str], text: &str) -> Result<AgentSettings, ConfigFailure> {
-        AgentSettings::read(&self.typed(args, text), &[])
+        let settings = AgentSettings::read(&self.typed(args, text), &[])?;
+        has_its_schema(text);
+        Ok(settings)
     }
 
     fn printed(&self, args: &[&str], text: &str) -> Result<String, ConfigFailure> {

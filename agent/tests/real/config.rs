@@ -10,11 +10,9 @@ use beadlock_testkit::{Scene, read, until};
 
 /// Exit code, stdout, stderr.
 fn run(scene: &Scene, args: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String, String) {
-    let output = scene
-        .agent(args)
-        .envs(variables.iter().copied())
-        .output()
-        .unwrap();
+    let mut command = scene.agent(args);
+    command.envs(variables.iter().copied());
+    let output = beadlock_testkit::run(command);
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (
         output.status.code(),

@@ -48,10 +48,12 @@ fn exchange(mut stream: impl Read + Write, head: &str) -> (u16, String) {
 }
 
 pub fn get(scene: &Scene, page: &str) -> (u16, String) {
-    exchange(
+    let answer = exchange(
         connect(scene).expect("somebody listens"),
         &format!("GET {page} HTTP/1.0\r\n\r\n"),
-    )
+    );
+    beadlock_testkit::schema::see(&answer.1);
+    answer
 }
 
 /// The value of a series, written as it is in the text.

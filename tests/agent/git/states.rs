@@ -207,6 +207,7 @@ impl<'a> Watched<'a> {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        beadlock_tests::schema::see(body);
         (
             head.split(' ')
                 .nth(1)

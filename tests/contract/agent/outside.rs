@@ -148,6 +148,7 @@ fn answer(mut stream: impl Read + Write, question: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    beadlock_tests::schema::see(body);
     let is_shown =
         |line: &&str| !line.starts_with("date: ") && !line.starts_with("content-length: ");
     let head: Vec<_> = head.lines().filter(is_shown).collect();

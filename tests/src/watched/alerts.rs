@@ -32,7 +32,9 @@ pub fn get(address: &str, page: &str) -> Option<String> {
         .ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
-    Some(answer.split_once("\r\n\r\n")?.1.to_owned())
+    let body = answer.split_once("\r\n\r\n")?.1;
+    beadlock_testkit::schema::see(body);
+    Some(body.to_owned())
 }
 
 /// An agent of seven databases, one for each alert about a database: `unpushed` has pushed once and has lost its remote,

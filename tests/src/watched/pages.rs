@@ -47,7 +47,9 @@ pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0";
 
 /// The body of a page; nothing while nobody listens.
 pub fn ask(scene: &Scene, page: &str) -> Option<String> {
-    Some(exchange(scene, page, "")?.1)
+    let body = exchange(scene, page, "")?.1;
+    beadlock_testkit::schema::see(&body);
+    Some(body)
 }
 
 /// The metrics in this form, for a client that accepts it.

@@ -129,20 +129,25 @@ pub fn see(text: &str) {
     }
 }
 
-/// Looks at what a program has printed: the answer of `beadlock`, if these are its arguments, is that of its command.
+/// Looks at what a program has printed: the answer of `beadlock`, if these are its arguments, is that of its command,
+/// and what `beadlock-agent --print-config` prints is a configuration.
 ///
 /// # Panics
 ///
 /// As [`see`] does, and when an answer of beadlock's says no version.
 #[track_caller]
 pub fn see_printed<'a>(program: &OsStr, args: impl Iterator<Item = &'a OsStr>, text: &str) {
-    if !text.contains('{') {
-        return;
-    }
-    let is_beadlock = Path::new(program).file_name() == Some(OsStr::new("beadlock"));
+    let program = Path::new(program).file_name().unwrap_or_default();
     let args: Vec<&str> = args.map(|arg| arg.to_str().unwrap_or_default()).collect();
+    if program == "beadlock-agent" && args.contains(&"--print-config") {
+        let table: Option<toml::Table> = text.parse().ok();
+        let value = table.map(|table| serde_json::to_value(table).expect("TOML is JSON"));
+        return value
+            .iter()
+            .for_each(|value| is_one_of(&["agent-toml".to_owned()], value));
+    }
     // Behind a `--` stands a command, whose output this may be.
-    if !is_beadlock || args.contains(&"--") {
+    if program != "beadlock" || args.contains(&"--") {
         return see(text);
     }
     for value in values(text) {
@@ -225,5 +230,219 @@ fn values(text: &str) -> Vec<Value> {
     match parse(text) {
         Some(value) => vec![value],
         None => text.lines().filter_map(parse).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+
+    /// The definition that a `$ref` names, else the schema itself.
+    fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+        match schema.get("$ref").and_then(Value::as_str) {
+            Some(path) => root
+                .pointer(path.trim_start_matches('#'))
+                .expect("a definition"),
+            None => schema,
+        }
+    }
+
+    /// The values that a schema describes: with every key, one for each way that it can be.
+    fn examples(schema: &Value, root: &Value) -> Vec<Value> {
+        let schema = resolved(schema, root);
+        for word in ["anyOf", "oneOf", "allOf"] {
+            if let Some(several) = schema.get(word).and_then(Value::as_array) {
+                return several.iter().flat_map(|one| examples(one, root)).collect();
+            }
+        }
+        if let Some(word) = schema.get("const") {
+            return vec![word.clone()];
+        }
+        if let Some(words) = schema.get("enum").and_then(Value::as_array) {
+            return words.first().cloned().into_iter().collect();
+        }
+        let kind = match &schema["type"] {
+            Value::Array(several) => several[0].as_str(),
+            kind => kind.as_str(),
+        };
+        match kind {
+            Some("object") => objects(schema, root),
+            Some("array") if schema["maxItems"] == 0 => vec![json!([])],
+            Some("array") => examples(&schema["items"], root)
+                .into_iter()
+                .map(|item| json!([item]))
+                .collect(),
+            Some("string") if schema["format"] == "date-time" => {
+                vec![json!("2026-01-01T00:00:00Z")]
+            }
+            Some("string") => vec![json!("x")],
+            Some("integer" | "number") => vec![json!(1)],
+            Some("boolean") => vec![json!(true)],
+            Some("null") => vec![Value::Null],
+            _ => vec![json!({})],
+        }
+    }
+
+    /// As many objects as its key with the most ways has.
+    fn objects(schema: &Value, root: &Value) -> Vec<Value> {
+        let empty = Map::new();
+        let keys = schema["properties"].as_object().unwrap_or(&empty);
+        let keys: Vec<(&String, Vec<Value>)> = keys
+            .iter()
+            .map(|(key, value)| (key, examples(value, root)))
+            .collect();
+        let most = keys.iter().map(|(_, ways)| ways.len()).max().unwrap_or(1);
+        let object = |at: usize| {
+            let field = |(key, ways): &(&String, Vec<Value>)| {
+                ((*key).clone(), ways[at.min(ways.len() - 1)].clone())
+            };
+            Value::Object(keys.iter().map(field).collect())
+        };
+        (0..most).map(object).collect()
+    }
+
+    /// Where the objects of a value are.
+    fn places(value: &Value, here: &str, places: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                places.push(here.to_owned());
+                for (key, value) in map {
+                    self::places(value, &format!("{here}/{key}"), places);
+                }
+            }
+            Value::Array(list) => {
+                for (at, value) in list.iter().enumerate() {
+                    self::places(value, &format!("{here}/{at}"), places);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What may have any keys: records as they were read, what holders add to theirs, counts by state.
+    fn is_open(name: &str, place: &str, object: &Value) -> bool {
+        match place.rsplit('/').next() {
+            Some("lock" | "previous_lock") => name == "audit-line",
+            Some("record") => object.get("holder").is_none(),
+            Some("metadata" | "states") => true,
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_not_in_the_schema_fails_wherever_it_stands() {
+        for name in names() {
+            let root = schema(&name);
+            let examples = examples(&root, &root);
+            assert!(!examples.is_empty(), "{name}");
+            let mut tried = 0;
+            for example in examples {
+                assert_eq!(
+                    errors(&name, &example),
+                    Vec::<String>::new(),
+                    "{name}: {example}"
+                );
+                let mut places = Vec::new();
+                self::places(&example, "", &mut places);
+                let is_closed = |place: &&String| {
+                    let object = example.pointer(place).expect("an object");
+                    !is_open(&name, place, object)
+                };
+                for place in places.iter().filter(is_closed) {
+                    let mut mutant = example.clone();
+                    let object = mutant.pointer_mut(place).expect("an object");
+                    object["mutant"] = json!(1);
+                    assert_ne!(
+                        errors(&name, &mutant),
+                        Vec::<String>::new(),
+                        "{name} at {place:?}: {mutant}"
+                    );
+                    tried += 1;
+                }
+            }
+            assert!(tried > 0, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_missing_fails() {
+        for name in names().into_iter().filter(|name| name != "agent-toml") {
+            let root = schema(&name);
+            for example in examples(&root, &root) {
+                let keys: Vec<String> = example
+                    .as_object()
+                    .expect("an object")
+                    .keys()
+                    .cloned()
+                    .collect();
+                let mut failed = 0;
+                for key in &keys {
+                    let mut mutant = example.clone();
+                    mutant.as_object_mut().expect("an object").remove(key);
+                    failed += usize::from(!errors(&name, &mutant).is_empty());
+                }
+                assert!(failed > 3, "{name}: {failed} of {keys:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_kind_of_json_is_known_by_its_keys() {
+        for name in names().into_iter().filter(|name| name != "agent-toml") {
+            let root = schema(&name);
+            for example in examples(&root, &root) {
+                assert!(kinds(&example).contains(&name), "{name}: {example}");
+            }
+        }
+    }
+
+    fn panics(look: impl FnOnce() + std::panic::UnwindSafe) -> bool {
+        std::panic::catch_unwind(look).is_err()
+    }
+
+    #[test]
+    fn what_passes_by_is_looked_at() {
+        let root = schema("wait");
+        let mut answer = examples(&root, &root).remove(0);
+        let printed = |answer: &Value, args: &[&str]| {
+            let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
+            let text = format!("claimed\n{answer}\n");
+            panics(move || see_printed(OsStr::new("/bin/beadlock"), args.into_iter(), &text))
+        };
+        assert!(!printed(&answer, &["--json", "wait", "lock:x"]));
+        assert!(
+            printed(&answer, &["list", "--json"]),
+            "it is not that command's"
+        );
+        answer["data"]["mutant"] = json!(1);
+        assert!(printed(&answer, &["wait"]));
+        assert!(printed(&answer, &["hold", "--", "beadlock", "wait"]));
+        let text = answer.to_string();
+        assert!(panics(move || see(&text)));
+        answer["meta"] = json!({});
+        assert!(printed(&answer, &["wait"]), "it says no version");
+        let of_a_tool = answer.to_string();
+        see(&of_a_tool);
+        see("{\"ok\":true}\n{\n not JSON");
+    }
+
+    #[test]
+    fn the_schema_of_an_answer_is_that_of_its_command() {
+        for (line, name) in [
+            ("--json", "status"),
+            ("--color never status --json x", "status"),
+            ("status --agent unix:x --json", "status-agent"),
+            ("doctor --fleet", "doctor-fleet"),
+            ("fleet join x", "fleet-join"),
+            ("setup git", "setup-git"),
+            ("--json wait", "wait"),
+            ("frobnicate", "error"),
+            ("completions tcsh", "error"),
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_eq!(answer_of(&words), name, "{line}");
+        }
     }
 }

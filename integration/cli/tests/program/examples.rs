@@ -28,6 +28,7 @@ const PAGES: [&[&str]; 28] = [
     &["help", "--help"],
     &["man", "--help"],
     &["completions", "--help"],
+    &["schema", "--help"],
     &["--help"],
     &["help", "beads"],
     &["help", "lock"],

@@ -51,6 +51,7 @@ fn the_commands_are_listed_in_groups_of_one_line_each() {
         "help",
         "man",
         "completions",
+        "schema",
     ] {
         assert!(
             commands.iter().any(|known| known == command),

@@ -66,6 +66,8 @@ mod renew;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod schema;
+#[cfg(test)]
 mod setup;
 #[cfg(test)]
 mod several;

@@ -23,12 +23,17 @@ A key that is *left out* where it does not apply is marked so. Every other key i
 value is not known. Times are RFC 3339 in UTC, `_ms` are whole milliseconds, and paths are text: bytes that are not
 UTF-8 are replaced.
 
-<!-- not run: the versions differ -->
-```console
-$ beadlock schema status > status.schema.json
+<!-- session -->
+```
 $ beadlock status --json | jq -r .meta.schema
 beadlock/1
+$ beadlock schema status > status.schema.json
+$ jq -r .title status.schema.json
+The answer of status
 ```
+
+An editor that knows JSON Schema checks `agent.toml` by `beadlock schema agent-toml`. `--schema` of `write`, `update` and
+`append` is another thing: a schema of your own, for the file that is written.
 ";
 
 /// The whole page.
