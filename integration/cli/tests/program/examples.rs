@@ -6,7 +6,7 @@ use std::path::Path;
 use beadlock_testkit::{Ended, Scene, has_program, run, write_program};
 
 /// The pages with examples, but for those of `fleet`, which need an etcd: tests/fleet types these commands.
-const PAGES: [&[&str]; 28] = [
+const PAGES: [&[&str]; 29] = [
     &["hold", "--help"],
     &["acquire", "--help"],
     &["release", "--help"],
