@@ -215,7 +215,9 @@ fn the_address_is_the_same_everywhere() {
 /// The licences that deny.toml allows.
 static LICENCES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let text = super::document("deny.toml");
-    let list = text.split_once("\nallow = [").and_then(|(_, rest)| rest.split_once(']'));
+    let list = text
+        .split_once("\nallow = [")
+        .and_then(|(_, rest)| rest.split_once(']'));
     let words = list.expect("a list").0.split('"').skip(1).step_by(2);
     words.map(str::to_owned).collect()
 });
