@@ -196,7 +196,7 @@ fn the_address_is_the_same_everywhere() {
         for (begin, _) in text.match_indices("github.com/") {
             let link = &text[begin..];
             let mut parts = link.split('/').skip(2);
-            if parts.next().is_some_and(|repository| is_ours(repository)) {
+            if parts.next().is_some_and(is_ours) {
                 assert!(link.starts_with(owner), "{}: {link:.60}", name.display());
             }
         }
