@@ -57,6 +57,10 @@ mkdir -p "$DIST"
 build x86_64-unknown-linux-gnu x86_64-unknown-linux-gnu.2.17 "$DIST/programs"
 tarball x86_64-unknown-linux-gnu "$DIST/programs"
 
+# Homebrew's formula, with the checksum that is known only now.
+checksum=$(sha256sum "$DIST/beadlock-$VERSION-x86_64-unknown-linux-gnu.tar.gz" | cut -d ' ' -f 1)
+sed "s/^  sha256 .*/  sha256 \"$checksum\"/" integration/packages/beadlock.rb >"$DIST/beadlock.rb"
+
 # Statically linked, where the toolchain has that target: rustup target add x86_64-unknown-linux-musl
 musl=x86_64-unknown-linux-musl
 if [ -d "$(rustc --print sysroot)/lib/rustlib/$musl/lib" ]; then

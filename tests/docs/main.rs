@@ -6,6 +6,7 @@ mod citations;
 mod crates;
 mod dependencies;
 mod examples;
+mod packages;
 mod pre_commit;
 mod protocols;
 mod release;

@@ -18,10 +18,6 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-got() { # PROGRAM: whether it is there, or was to be had
-    command -v "$1" >/dev/null || { [ "$(id -u)" = 0 ] && scripts/apt-install.sh "$1" >&2 && command -v "$1" >/dev/null; }
-}
-
 # Links between the pages of a package lead to its files.
 dead_links() { # TREE
     find "$1" -name '*.md' | while read -r page; do

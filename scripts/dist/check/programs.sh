@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tries the tarball with both programs: which glibc they want, what their bytes name, and what they do in a Debian 11.
 set -eu
-: "${DIST:?is set by scripts/dist-check.sh}" "${TOOLS:?}" "${VERSION:?}"
+: "${DIST:?is set by scripts/dist-check.sh}" "${TOOLS:?}" "${VERSION:?}" "${REPOSITORY:?}"
 cd "$(dirname "$0")/../../.."
 checkout=$PWD
 . scripts/dist/check/rows.sh
@@ -40,6 +40,36 @@ for program in beadlock beadlock-agent; do
     done
     row ok "$program: paths" 'names none of this machine'
 done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Homebrew and Nix are not here. What they would do is done with stand-ins for their words.
+if got ruby; then
+    mkdir "$work/brew"
+    try 'Homebrew formula, by a stand-in' ruby scripts/dist/check/formula.rb "$DIST/beadlock.rb" "$DIST/$name.tar.gz" "$work/brew"
+else
+    lacking 'Homebrew formula' 'needs ruby'
+fi
+if got nix-instantiate nix-bin; then
+    # Its answer is a script, as a JSON string.
+    nix-instantiate --store dummy:// --eval --strict --json --argstr flake "$checkout/flake.nix" scripts/dist/check/flake.nix |
+        "${PYTHON:-python3}" -c 'import json, sys; print(json.load(sys.stdin))' >"$work/flake" || true
+    cat >>"$work/flake" <<'END'
+runHook() { :; }
+patchShebangs() { :; }
+[ "$version $homepage" = "$VERSION $REPOSITORY" ]
+install
+[ "$("$out/bin/beadlock" --version) $("$out/bin/beadlock-agent" --version)" = "beadlock $version beadlock-agent $version" ]
+echo "$(find "$out" -type f | wc -l) files"
+END
+    try 'flake.nix, by a stand-in' env out="$work/nix" releaseDir="$DIST/programs" sh -e "$work/flake"
+else
+    lacking 'flake.nix' 'needs nix-instantiate (Debian: nix-bin)'
+fi
 
 musl=beadlock-$VERSION-x86_64-unknown-linux-musl.tar.gz
 if [ -f "$DIST/$musl" ]; then

@@ -13,6 +13,10 @@ lacking() { # WHAT DETAIL
     if [ -n "${CI-}" ]; then row failed "$1" "$2"; else row skipped "$1" "$2"; fi
 }
 
+got() { # PROGRAM [PACKAGE]: whether the program is there, or was to be had from Debian
+    command -v "$1" >&2 || { [ "$(id -u)" = 0 ] && scripts/apt-install.sh "${2:-$1}" >&2 && command -v "$1" >&2; }
+}
+
 # A command that must succeed; the detail is the last line that it printed.
 try() { # WHAT COMMAND…
     what=$1
