@@ -483,14 +483,14 @@ fn a_release_that_waits_for_the_gate_says_so_and_hears_a_signal() {
 #[test]
 fn what_has_no_json_says_so() {
     let scene = crate::a_scene();
-    for name in ["help", "man", "completions bash"] {
+    for name in ["help", "man", "completions bash", "schema"] {
         let words: Vec<_> = name.split(' ').chain(["--json"]).collect();
         let ended = scene.run(&words);
         assert_eq!(ended.code, 2, "{ended:?}");
         let error = &ended.json()["error"];
         assert_eq!(error["code"], "USAGE", "{error}");
         let message = error["message"].as_str().unwrap();
-        assert!(message.contains("has no JSON"), "{message}");
+        assert!(message.contains("no JSON envelope"), "{message}");
         // A variable is for whatever has it.
         let mut command = scene.beadlock(&words[..words.len() - 1]);
         command.env("BEADLOCK_JSON", "1");
