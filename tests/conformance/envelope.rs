@@ -108,7 +108,10 @@ pub fn is_whole(envelope: &Value) {
     );
     let warnings = envelope["warnings"].as_array().expect("a list of warnings");
     assert!(warnings.iter().all(Value::is_string), "{envelope}");
-    assert_eq!(keys(&envelope["meta"]), ["duration_ms", "request_id"]);
+    assert_eq!(
+        keys(&envelope["meta"]),
+        ["duration_ms", "request_id", "schema"]
+    );
     assert!(envelope["meta"]["duration_ms"].is_u64(), "{envelope}");
     assert!(is_request_id(&envelope["meta"]["request_id"]), "{envelope}");
 }

@@ -217,6 +217,12 @@ impl LockHeld {
     /// What has another type, form or place than the document says stays as it is, and so differs.
     pub fn alike(&self) -> String {
         let mut envelope = self.envelope.clone();
+        // What the command adds: readers of the document leave it alone.
+        if envelope["meta"]["schema"] == "beadlock/1"
+            && let Some(meta) = envelope["meta"].as_object_mut()
+        {
+            meta.remove("schema");
+        }
         for (place, field) in [("error", "retry_after_ms"), ("meta", "duration_ms")] {
             if envelope[place][field].is_u64() {
                 envelope[place][field] = "MILLISECONDS".into();

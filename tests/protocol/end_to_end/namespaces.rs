@@ -88,7 +88,8 @@ fn written(scene: &Scene, change: impl FnOnce(&mut Value)) {
     drop(hold);
     let _ = fs::remove_file(scene.lock());
     record["pid"] = std::process::id().into();
-    record["beadlock"]["start_ticks"] = Value::Null;
+    let mark = record["beadlock"].as_object_mut().expect("its key");
+    mark.remove("start_ticks");
     change(&mut record);
     scene.write_lock(record.to_string());
 }
