@@ -5,8 +5,8 @@
 #                                   ok|skipped|failed TAB what TAB detail, and fails when one failed
 set -eu
 cd "$(dirname "$0")/.."
-# The last one builds the programs a second time, which takes minutes.
-parts='programs packages wheel npm sbom container reproducible'
+# The last two compile the crates as they are packed, and the programs a second time: minutes each.
+parts='programs packages wheel npm sbom container crates reproducible'
 # shellcheck disable=SC2086 # a list of words
 [ "$#" -gt 0 ] || set -- $parts
 for part; do

@@ -132,13 +132,14 @@ code=0
 root=$(scripts/dist/debian-python.sh) || code=$?
 case $code in
 0)
+    # What a reader of the documents types.
     in_debian() {
         {
-            echo "VERSION=$VERSION"
-            cat "$work/first.sh"
-            echo 'set -eu; python3 -m venv /bare'
-            echo "/bare/bin/python -m pip --quiet install --no-index /artefacts/$name"
-            echo '(is_installed /bare/bin)'
+            echo "set -eu; VERSION=$VERSION"
+            cat "$work/first.sh" scripts/dist/check/typed.sh
+            scripts/dist/typed.sh Python
+            # shellcheck disable=SC2016 # the inner shell's
+            echo '(is_installed "$PWD/beadlock/bin")'
         } | scripts/dist/in-root.sh "$root" "$DIST"
     }
     try 'wheel: a bare environment of Debian 11' strictly in_debian
