@@ -6,7 +6,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# `FILE PATTERN`: a sed pattern whose first group is what stands before the version in that file.
+# `FILE PATTERN`: what stands before the version in that file, as a group.
 places() {
     cat <<'EOF'
 Cargo.toml ^(version = ")
@@ -16,13 +16,15 @@ integration/npm/package.json ^(  "version": ")
 integration/ci/github-actions.yml (integration/ci/github@v)
 integration/ci/github/README.md (integration/ci/github@v)
 docs/guide/ci.md (integration/ci/github@v)
+docs/install.md (beadlock[_-]|beadlock-agent-|/download/v)
+integration/packages/beadlock.rb (beadlock-|/download/v)
 EOF
 }
-number='[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?'
+number='[0-9]+\.[0-9]+\.[0-9]+'
 
 if [ $# = 1 ] && printf '%s\n' "$1" | grep -Eqx "$number"; then
     places | while read -r file pattern; do
-        sed -Ei "s~$pattern$number~\\1$1~" "$file"
+        sed -Ei "s~$pattern$number~\\1$1~g" "$file"
     done
     for manifest in Cargo.toml integration/python/Cargo.toml fuzz/Cargo.toml; do
         "${CARGO:-cargo}" update --quiet --workspace --offline --manifest-path "$manifest"
@@ -36,7 +38,7 @@ version=$(sed -nE "s/^version = \"($number)\"/\\1/p" Cargo.toml | head -n 1)
 status=0
 # In each place once at least, and nothing else.
 found=$(places | while read -r file pattern; do
-    sed -nE "s~.*$pattern($number).*~\\2~p" "$file" | grep . || echo none
+    grep -oE "$pattern$number" "$file" | grep -oE "$number\$" || echo none
 done | sort -u)
 if [ "$found" != "$version" ]; then
     status=1

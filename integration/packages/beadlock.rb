@@ -2,7 +2,7 @@
 class Beadlock < Formula
   desc "Locks beside a sync daemon, for as long as a command runs"
   homepage "https://github.com/OWNER/beadlock"
-  url "https://github.com/OWNER/beadlock/releases/download/v0.1.0/beadlock-0.1.0-x86_64-unknown-linux-gnu.tar.gz"
+  url "https://github.com/OWNER/beadlock/releases/download/v0.2.0/beadlock-0.2.0-x86_64-unknown-linux-gnu.tar.gz"
   sha256 "0000000000000000000000000000000000000000000000000000000000000000"
   license any_of: ["MIT", "Apache-2.0"]
 

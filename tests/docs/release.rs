@@ -10,14 +10,16 @@ use beadlock_tests::{Ended, Scene, run, tool};
 use super::document;
 
 /// What the scripts read, in a repository of its own, committed.
-const READ: [&str; 10] = [
+const READ: [&str; 12] = [
     "CHANGELOG.md",
     "Cargo.toml",
     "docs/guide/ci.md",
+    "docs/install.md",
     "integration/ci/github-actions.yml",
     "integration/ci/github/README.md",
     "integration/go/go.mod",
     "integration/npm/package.json",
+    "integration/packages/beadlock.rb",
     "integration/python/Cargo.toml",
     "scripts/release-check.sh",
     "scripts/release-notes.sh",
