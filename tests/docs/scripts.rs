@@ -115,7 +115,14 @@ fn without_a_target_directory_nothing_is_removed_and_nothing_started() {
             assert_eq!(scene.read("removed"), "", "{what}: {ended:?}");
             ended
         };
-        for name in ["site.sh", "python.sh", "test.sh", "tutorial.sh"] {
+        for name in [
+            "site.sh",
+            "python.sh",
+            "test.sh",
+            "tutorial.sh",
+            "dist.sh",
+            "dist-check.sh",
+        ] {
             assert_eq!(stops(name, script(&scene, name)).out, "", "{name}");
         }
         for goal in ["demo", "demo-fleet", "install", "lint"] {
