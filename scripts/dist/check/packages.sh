@@ -39,7 +39,7 @@ pages() { # WHAT TREE
 
 if ! got lintian; then
     lacking 'deb: lintian' 'needs lintian'
-elif lintian --allow-root --fail-on error "$DIST/$deb" >"$work/lintian" 2>&1; then
+elif TMPDIR="$work" lintian --allow-root --fail-on error "$DIST/$deb" >"$work/lintian" 2>&1; then
     row ok 'deb: lintian' "no errors, $(grep -c '^W:' "$work/lintian") warnings"
 else
     cat "$work/lintian" >&2
