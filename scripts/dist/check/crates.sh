@@ -41,6 +41,6 @@ cp Cargo.lock "$work/user"
 } >"$work/user/Cargo.toml"
 # Of the lock file the versions of all others; ours come from elsewhere now.
 try 'the examples compile against the packages' "$cargo" build --offline --quiet --examples \
-    --manifest-path "$work/user/Cargo.toml" --target-dir "$target/user"
-try 'an example runs' "$target/user/debug/examples/deploy_tool" --help
+    --manifest-path "$work/user/Cargo.toml" --target-dir "$target"
+try 'an example runs' "$target/debug/examples/deploy_tool" --help
 exit "$status"
