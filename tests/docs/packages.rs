@@ -117,9 +117,13 @@ fn the_page_names_the_files_of_this_version() {
         format!("beadlock-{VERSION}-1.x86_64.rpm"),
         format!("beadlock-{VERSION}.tgz"),
         "beadlock.rb".to_owned(),
+        format!("beadlock-{VERSION}-cp39-abi3-manylinux2014_x86_64.manylinux_2_17_x86_64.whl"),
+        format!("beadlock-{VERSION}.tar.gz"),
+        format!("beadlock-{VERSION}.cdx.json"),
+        format!("beadlock-agent-{VERSION}.cdx.json"),
     ]);
     let is_file = |word: &&str| {
-        [".tar.gz", ".deb", ".rpm", ".tgz", ".rb"]
+        [".tar.gz", ".deb", ".rpm", ".tgz", ".rb", ".whl", ".json"]
             .iter()
             .any(|end| word.ends_with(end) && word.starts_with("beadlock"))
     };

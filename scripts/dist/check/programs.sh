@@ -63,7 +63,7 @@ runHook() { :; }
 patchShebangs() { :; }
 [ "$version $homepage" = "$VERSION $REPOSITORY" ]
 install
-[ "$("$out/bin/beadlock" --version) $("$out/bin/beadlock-agent" --version)" = "beadlock $version beadlock-agent $version" ]
+[ "$("$out/bin/beadlock" -V) $("$out/bin/beadlock-agent" -V)" = "beadlock $version beadlock-agent $version" ]
 echo "$(find "$out" -type f | wc -l) files"
 END
     try 'flake.nix, by a stand-in' env out="$work/nix" releaseDir="$DIST/programs" sh -e "$work/flake"
