@@ -288,7 +288,11 @@ fn an_unchanged_file_is_not_read_in_every_cycle() {
     });
     let log = bench.log();
     let pid = log
-        .rsplit("Agent started: beadlock-agent 0.1.0, PID ")
+        .rsplit(concat!(
+            "Agent started: beadlock-agent ",
+            env!("CARGO_PKG_VERSION"),
+            ", PID "
+        ))
         .next()
         .and_then(|rest| rest.split(',').next());
     let pid = pid
