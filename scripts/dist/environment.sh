@@ -5,6 +5,7 @@
 #   VERSION            the workspace's
 #   REPOSITORY         its address, from Cargo.toml
 #   SOURCE_DATE_EPOCH  the time of the commit, which every file in an artefact gets
+#   BEADLOCK_REVISION  the commit, which the agent names (agent/build.rs)
 # shellcheck shell=sh
 
 target=$(scripts/target-dir.sh) || exit 1
@@ -24,4 +25,8 @@ if [ -z "${SOURCE_DATE_EPOCH-}" ]; then
         exit 1
     }
 fi
+if [ -z "${BEADLOCK_REVISION-}" ]; then
+    BEADLOCK_REVISION=$(git describe --always --dirty --abbrev=12 --exclude='*') || BEADLOCK_REVISION=v$VERSION
+fi
+export BEADLOCK_REVISION
 export DIST TOOLS VERSION REPOSITORY SOURCE_DATE_EPOCH

@@ -4,7 +4,7 @@
 # DIST/programs has the programs alone, for the other parts. Zig is the linker and has the symbols of that glibc. No path of
 # this machine is in them: another checkout gives the same bytes with the same compiler.
 set -eu
-: "${DIST:?is set by scripts/dist.sh}" "${TOOLS:?}" "${VERSION:?}" "${SOURCE_DATE_EPOCH:?}"
+: "${DIST:?is set by scripts/dist.sh}" "${TOOLS:?}" "${VERSION:?}" "${SOURCE_DATE_EPOCH:?}" "${BEADLOCK_REVISION:?}"
 cd "$(dirname "$0")/../.."
 checkout=$PWD
 scripts/dist/tools.sh cargo-zigbuild==0.24.1 ziglang==0.17.1
@@ -56,6 +56,8 @@ target=$(scripts/target-dir.sh) || exit 1
 mkdir -p "$DIST"
 build x86_64-unknown-linux-gnu x86_64-unknown-linux-gnu.2.17 "$DIST/programs"
 tarball x86_64-unknown-linux-gnu "$DIST/programs"
+# Of what all this is: another build of it can be compared.
+echo "$BEADLOCK_REVISION $SOURCE_DATE_EPOCH" >"$DIST/programs/revision"
 
 # Homebrew's formula, with the checksum that is known only now.
 checksum=$(sha256sum "$DIST/beadlock-$VERSION-x86_64-unknown-linux-gnu.tar.gz" | cut -d ' ' -f 1)

@@ -2,9 +2,15 @@
 # Builds the tarball and the packages a second time, from a copy of the tracked files in another directory, with another CARGO_HOME
 # and another target directory, and compares each byte. It takes as long as the first build.
 set -eu
-: "${DIST:?is set by scripts/dist-check.sh}" "${TOOLS:?}" "${VERSION:?}" "${SOURCE_DATE_EPOCH:?}"
+: "${DIST:?is set by scripts/dist-check.sh}" "${TOOLS:?}" "${VERSION:?}" "${SOURCE_DATE_EPOCH:?}" "${BEADLOCK_REVISION:?}"
 cd "$(dirname "$0")/../../.."
 . scripts/dist/check/rows.sh
+
+built=$(cat "$DIST/programs/revision") || true
+if [ "$built" != "$BEADLOCK_REVISION $SOURCE_DATE_EPOCH" ]; then
+    row failed 'the same twice' "the programs are of '$built', not of '$BEADLOCK_REVISION $SOURCE_DATE_EPOCH'; type: make dist"
+    exit 1
+fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
