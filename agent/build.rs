@@ -1,7 +1,8 @@
 //! Which commit a program is built from, for its code: `REVISION`, or `unknown`, and `LONG_VERSION`, the version with the
-//! commit and its date where they are known. A packager sets `BEADLOCK_REVISION`; else a release asks git about the
-//! checkout. Any other build knows neither, so that a commit does not build it anew; nor does a published crate, also one
-//! that lies in somebody's repository. Both programs have this file (a symbolic link).
+//! commit and its date where they are known. A packager sets `BEADLOCK_REVISION` to the commit, or to the commit and its
+//! date; else a release asks git about the checkout. Any other build knows neither, so that a commit does not build it
+//! anew; nor does a published crate, also one that lies in somebody's repository. Both programs have this file (a
+//! symbolic link).
 
 use std::env;
 use std::path::Path;
@@ -16,7 +17,10 @@ fn main() {
     let named = env::var("BEADLOCK_REVISION").ok();
     let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
     let commit = match named.filter(|revision| !revision.is_empty()) {
-        Some(revision) => Some((revision, None)),
+        Some(named) => Some(match named.split_once(' ') {
+            Some((revision, date)) => (revision.to_owned(), Some(date.to_owned())),
+            None => (named, None),
+        }),
         None if is_release && is_of_checkout() => of_checkout(),
         None => None,
     };

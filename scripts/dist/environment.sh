@@ -5,7 +5,7 @@
 #   VERSION            the workspace's
 #   REPOSITORY         its address, from Cargo.toml
 #   SOURCE_DATE_EPOCH  the time of the commit, which every file in an artefact gets
-#   BEADLOCK_REVISION  the commit, which the agent names (agent/build.rs)
+#   BEADLOCK_REVISION  the commit and its day, which both programs name (agent/build.rs)
 # shellcheck shell=sh
 
 target=$(scripts/target-dir.sh) || exit 1
@@ -25,8 +25,10 @@ if [ -z "${SOURCE_DATE_EPOCH-}" ]; then
         exit 1
     }
 fi
+# A tree without git has no commit to name: the tag of the version stands for it.
 if [ -z "${BEADLOCK_REVISION-}" ]; then
     BEADLOCK_REVISION=$(git describe --always --dirty --abbrev=12 --exclude='*') || BEADLOCK_REVISION=v$VERSION
+    BEADLOCK_REVISION="$BEADLOCK_REVISION $(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%d)"
 fi
 export BEADLOCK_REVISION
 export DIST TOOLS VERSION REPOSITORY SOURCE_DATE_EPOCH

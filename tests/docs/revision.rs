@@ -87,6 +87,9 @@ fn the_version_names_the_commit_and_its_day_in_a_release_of_a_checkout_alone() {
     let named = [("BEADLOCK_REVISION", "1.2.3-4")];
     let (revision, long) = ("1.2.3-4".to_owned(), "1.2.3 (1.2.3-4)".to_owned());
     assert_eq!(told(&scene, "repository/crate", &named), (revision, long));
+    let dated = [("BEADLOCK_REVISION", "abc 2026-11-28")];
+    let (revision, long) = ("abc".to_owned(), "1.2.3 (abc 2026-11-28)".to_owned());
+    assert_eq!(told(&scene, "repository/crate", &dated), (revision, long));
 
     // A cargo that builds again because a file is missing would build each time.
     for said in said(&scene, "repository/crate", &[]).lines() {
