@@ -2,8 +2,9 @@
 # Builds the Python package: a wheel with both programs in it, for Python 3.9 and later and each glibc since 2.17, and the source
 # distribution, which has the package alone.
 #
-# The programs are those of DIST/programs. No path of this machine is in the wheel: another checkout gives the same bytes with
-# the same compiler.
+# The programs are those of DIST/programs. No path of this machine is in the wheel. In another directory the module has other
+# bytes all the same: cargo names its dependencies, which lie outside its workspace, by their absolute paths, and so orders its
+# symbols. The source distribution is the same everywhere.
 set -eu
 : "${DIST:?is set by scripts/dist.sh}" "${TOOLS:?}" "${SOURCE_DATE_EPOCH:?}"
 cd "$(dirname "$0")/../.."
