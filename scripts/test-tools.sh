@@ -39,13 +39,16 @@ LIST
         cat <<'LIST'
 chromedriver chromium-driver
 chromium chromium
+dpkg-deb dpkg
 fish fish
 lexgrog man-db
 mandoc mandoc
 prometheus prometheus
 promtool prometheus
+rpm rpm
 shellcheck shellcheck
 shfmt shfmt
+strip binutils
 tmux tmux
 zsh zsh
 LIST

@@ -9,7 +9,8 @@
 # shellcheck shell=sh
 
 target=$(scripts/target-dir.sh) || exit 1
-DIST=$target/dist
+# A test packs into a directory of its own.
+DIST=${DIST:-$target/dist}
 TOOLS=$target/dist-tools
 # The first of each in Cargo.toml is that of [workspace.package].
 VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)

@@ -1,7 +1,8 @@
-//! What takes Prometheus, the schemas of Kubernetes, npm, or a terminal that draws: `make test-more` runs these.
+//! What takes Prometheus, the schemas of Kubernetes, npm, packages, or a terminal that draws: `make test-more` runs these.
 
 mod kubernetes;
 mod metrics;
 mod npm;
+mod packages;
 mod prometheus;
 mod top;
