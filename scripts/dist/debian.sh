@@ -17,7 +17,7 @@ exec 9>"$TOOLS/debian.lock"
 flock 9
 if [ ! -e "$archive" ]; then
     [ "$(id -u)" = 0 ] || lacking 'needs root'
-    command -v debootstrap >&2 || scripts/apt-install.sh debootstrap >&2 || lacking 'needs debootstrap'
+    command -v debootstrap >&2 || { apt-get update -qq && scripts/apt-install.sh debootstrap; } >&2 || lacking 'needs debootstrap'
     unshare --mount true || lacking 'needs mount namespaces'
     # From where this machine takes its own packages.
     # shellcheck disable=SC2016 # the words are apt's

@@ -12,7 +12,8 @@ mkdir -p "$TOOLS"
 exec 9>"$TOOLS/lock"
 flock 9
 if ! "$TOOLS/venv/bin/python" -c '' 2>/dev/null; then
-    "$python" -c 'import ensurepip, venv' 2>/dev/null || {
+    "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+        { [ "$(id -u)" = 0 ] && apt-get update -qq && "$checkout/scripts/apt-install.sh" python3-venv; } >&2 || {
         echo "scripts/dist/tools.sh: $python has no venv (Debian: python3-venv)" >&2
         exit 1
     }

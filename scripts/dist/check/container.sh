@@ -63,7 +63,7 @@ beadlock check
 END
 
 if { command -v podman && command -v runc; } >&2 ||
-    { scripts/apt-install.sh podman buildah runc && command -v podman; } >&2; then
+    { apt-get update -qq && scripts/apt-install.sh podman buildah runc && command -v podman; } >&2; then
     podman import "$debian" localhost/debian:11 >&2
     try 'podman build' podman build --layers=false --isolation chroot --format docker --pull=never --build-arg BASE=localhost/debian:11 \
         --build-arg PACKAGES= --tag localhost/beadlock "$DIST/container"

@@ -14,7 +14,7 @@ lacking() { # WHAT DETAIL
 }
 
 got() { # PROGRAM [PACKAGE]: whether the program is there, or was to be had from Debian
-    command -v "$1" >&2 || { [ "$(id -u)" = 0 ] && scripts/apt-install.sh "${2:-$1}" >&2 && command -v "$1" >&2; }
+    command -v "$1" >&2 || { [ "$(id -u)" = 0 ] && apt-get update -qq >&2 && scripts/apt-install.sh "${2:-$1}" >&2 && command -v "$1" >&2; }
 }
 
 # A command that must succeed; the detail is the last line that it printed.
