@@ -186,7 +186,7 @@ install uninstall: export DESTDIR := $(DESTDIR)
 
 # With BEADLOCK_BIN the programs there, as they are; else a release is built.
 install:
-	@[ -n "$$BEADLOCK_BIN" ] || \
+	@[ -n "$$BEADLOCK_BIN" ] || BEADLOCK_REVISION="$${BEADLOCK_REVISION:-$$(scripts/revision.sh)}" \
 		$(CARGO) build --locked --release --package beadlock-cli --package beadlock-agent --bins
 	@[ -n "$$BEADLOCK_BIN" ] || BEADLOCK_BIN=$$(scripts/target-dir.sh)/release && export BEADLOCK_BIN && \
 		scripts/install.sh install

@@ -7,8 +7,9 @@ cd "$(dirname "$0")/.."
 # The order counts: the others take the programs that the first part has built, and sbom writes the checksums of all that is
 # there by then. The container is a directory.
 parts='programs packages wheel npm sbom container'
+all=
 # shellcheck disable=SC2086 # a list of words
-[ "$#" -gt 0 ] || set -- $parts
+[ "$#" -gt 0 ] || { all=1 && set -- $parts; }
 for part; do
     case " $parts " in
     *" $part "*) ;;
@@ -19,7 +20,13 @@ for part; do
     esac
 done
 . scripts/dist/environment.sh
-mkdir -p "$DIST"
+mkdir -p "$TOOLS"
+# One after the other: they have their places in common.
+exec 8>"$TOOLS/dist.lock"
+flock 8
+scripts/own-dir.sh "$DIST"
+# What another version has left is not to be summed.
+[ -z "$all" ] || find "$DIST" -mindepth 1 -maxdepth 1 ! -name .made-by-beadlock -exec rm -rf {} +
 
 for part; do
     echo "== $part"

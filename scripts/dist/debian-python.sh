@@ -30,7 +30,7 @@ if [ ! -e "$archive" ]; then
         umount "$1/proc"
         rm "$1/etc/resolv.conf"
         tar -C "$1" --exclude="./var/cache/apt/*" --exclude="./var/lib/apt/lists/*" --numeric-owner -cf "$3.new" .
-    ' sh "$TOOLS/root" "$debian" "$archive" >&2 9<&- || {
+    ' sh "$TOOLS/root" "$debian" "$archive" >&2 || {
         echo 'apt-get in the root of Debian 11 failed; its messages are above'
         exit 3
     }

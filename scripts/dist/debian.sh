@@ -25,13 +25,13 @@ if [ ! -e "$archive" ]; then
     [ -n "$mirror" ] || lacking 'needs a mirror of Debian in the sources of apt'
     # On a file system of its own, which ends with the namespace, however that ends.
     # shellcheck disable=SC2016 # the inner shell's
-    unshare --mount sh -euc '
+    unshare --mount --pid --fork --kill-child sh -euc '
         mount -t tmpfs -o mode=755 root "$1"
         debootstrap --variant=minbase --include=man-db,git,bash-completion bullseye "$1" "$2"
         # A machine has one, and claims name it.
         echo 0123456789abcdef0123456789abcdef >"$1/etc/machine-id"
         tar -C "$1" --exclude="./var/cache/apt/*" --exclude="./var/lib/apt/lists/*" --numeric-owner -cf "$3.new" .
-    ' sh "$TOOLS/root" "$mirror" "$archive" >&2 9<&- || lacking 'debootstrap failed; its messages are above'
+    ' sh "$TOOLS/root" "$mirror" "$archive" >&2 || lacking 'debootstrap failed; its messages are above'
     mv -f "$archive.new" "$archive"
 fi
 printf '%s\n' "$archive"

@@ -1,6 +1,6 @@
 # Sourced by scripts/dist.sh and scripts/dist-check.sh, from the checkout's root: what each part takes from the environment.
 #
-#   DIST               where the artefacts lie
+#   DIST               where the artefacts lie: BEADLOCK_DIST, else dist in the target directory
 #   TOOLS              where the tools of the parts lie; TOOLS/venv is a Python environment (scripts/dist/tools.sh)
 #   VERSION            the workspace's
 #   REPOSITORY         its address, from Cargo.toml
@@ -9,8 +9,7 @@
 # shellcheck shell=sh
 
 target=$(scripts/target-dir.sh) || exit 1
-# A test packs into a directory of its own.
-DIST=${DIST:-$target/dist}
+DIST=${BEADLOCK_DIST:-$target/dist}
 TOOLS=$target/dist-tools
 # The first of each in Cargo.toml is that of [workspace.package].
 VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
@@ -19,17 +18,17 @@ if [ -z "$VERSION" ] || [ -z "$REPOSITORY" ]; then
     echo "$0: Cargo.toml has no version or no repository in [workspace.package]" >&2
     exit 1
 fi
-# A tree that was unpacked from an archive has no commit, and says the time itself.
+# A tree that was unpacked from an archive has no commit, and says the time itself; the tag stands for the commit.
+revision=$(scripts/revision.sh) || revision=
 if [ -z "${SOURCE_DATE_EPOCH-}" ]; then
-    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) || {
+    [ -n "$revision" ] || {
         echo "$0: not a git checkout; set SOURCE_DATE_EPOCH to the time of the sources, in seconds since 1970" >&2
         exit 1
     }
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 fi
-# A tree without git has no commit to name: the tag of the version stands for it.
-if [ -z "${BEADLOCK_REVISION-}" ]; then
-    BEADLOCK_REVISION=$(git describe --always --dirty --abbrev=12 --exclude='*') || BEADLOCK_REVISION=v$VERSION
-    BEADLOCK_REVISION="$BEADLOCK_REVISION $(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%d)"
-fi
+BEADLOCK_REVISION=${BEADLOCK_REVISION:-${revision:-v$VERSION $(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%d)}}
+# What is packed can be read by all, whoever packs it.
+umask 022
 export BEADLOCK_REVISION
 export DIST TOOLS VERSION REPOSITORY SOURCE_DATE_EPOCH

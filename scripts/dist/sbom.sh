@@ -32,6 +32,6 @@ for of in integration/cli:beadlock-cli:beadlock agent:beadlock-agent:beadlock-ag
 done
 
 cd "$DIST"
-find . -maxdepth 1 -type f ! -name SHA256SUMS ! -name '*.new' | sed 's|^\./||' | LC_ALL=C sort |
+find . -maxdepth 1 -type f ! -name SHA256SUMS ! -name '*.new' ! -name '.*' | sed 's|^\./||' | LC_ALL=C sort |
     tr '\n' '\0' | xargs -0 sha256sum -- >SHA256SUMS.new
 mv SHA256SUMS.new SHA256SUMS

@@ -14,6 +14,7 @@ fn both_packages_have_the_programs_and_what_they_install() {
     let scene = Scene::new();
     let dist = scene.file("dist");
     fs::create_dir_all(dist.join("programs")).expect("make the directory");
+    fs::write(dist.join(".made-by-beadlock"), "").expect("mark it");
     for program in [binaries::beadlock(), binaries::agent()] {
         let to = dist
             .join("programs")
@@ -24,11 +25,24 @@ fn both_packages_have_the_programs_and_what_they_install() {
         Ended::from(run(strip)).expect(0, &[]);
     }
     let mut pack: Command = scene.command(checkout().join("scripts/dist.sh"));
-    pack.arg("packages").env("DIST", &dist);
-    for name in ["PATH", "HOME", "PIP_FIND_LINKS", "PIP_CERT"] {
-        pack.envs(std::env::var_os(name).map(|value| (name, value)));
-    }
-    let packed = Ended::from(run(pack));
+    pack.arg("packages").env("BEADLOCK_DIST", &dist);
+    // Where the toolchain is, where the tools go, and where pip takes packages.
+    let is_of_a_tool = |name: &str| {
+        let begins = |prefix: &&str| name.starts_with(*prefix);
+        ["PATH", "HOME", "CARGO", "RUSTUP", "PIP"]
+            .iter()
+            .any(begins)
+    };
+    pack.envs(std::env::vars().filter(|(name, _)| is_of_a_tool(name)));
+    // A private umask is the packer's own affair.
+    let mut private = scene.command("sh");
+    private.args(["-c", "umask 077; exec \"$0\" \"$@\""]);
+    private.arg(pack.get_program()).args(pack.get_args());
+    private.envs(
+        pack.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let packed = Ended::from(run(private));
     if packed.code != 0 && packed.err.contains("has no venv") {
         return lacking("python3-venv");
     }
@@ -42,9 +56,12 @@ fn both_packages_have_the_programs_and_what_they_install() {
         Ended::from(run(dpkg))
     };
     let files = listed("--contents");
+    let program = files
+        .out
+        .lines()
+        .find(|line| line.ends_with(" ./usr/bin/beadlock"));
+    assert!(program.is_some_and(|line| line.starts_with("-rwxr-xr-x root/root ")));
     for file in [
-        "-rwxr-xr-x root/root",
-        " ./usr/bin/beadlock\n",
         " ./usr/bin/beadlock-agent\n",
         " ./usr/lib/systemd/system/beadlock-agent@.service\n",
         " ./usr/share/man/man1/beadlock-hold.1.gz\n",
@@ -60,9 +77,18 @@ fn both_packages_have_the_programs_and_what_they_install() {
 
     if let Some(rpm) = tool("rpm") {
         let mut rpm = scene.command(rpm);
-        rpm.args(["--query", "--list", "--package"]);
+        rpm.args(["--query", "--list", "--verbose", "--package"]);
         rpm.arg(dist.join(format!("beadlock-{version}-1.x86_64.rpm")));
-        let files = Ended::from(run(rpm)).out;
+        let listed = Ended::from(run(rpm));
+        listed.expect(0, &[]);
+        let files = listed.out;
+        let folder = files
+            .lines()
+            .find(|line| line.ends_with(" /usr/share/licenses/beadlock"));
+        assert!(
+            folder.is_none_or(|line| line.starts_with("drwxr-xr-x ")),
+            "{files}"
+        );
         for file in [
             "/usr/bin/beadlock\n",
             "/usr/bin/beadlock-agent\n",

@@ -85,17 +85,14 @@ if [ "$code" != 0 ]; then
     lacking 'tarball in a Debian 11' "$debian"
     exit "$status"
 fi
-# What a reader of the documents types.
+# What a reader of the documents types: a page without it fails here, and not in the pipe.
+install=$(scripts/dist/typed.sh Tarball)
+# The first session of the README. Its first command goes on in the background.
+session=$(awk '/^<!-- session -->/ { on = 1 } on && /^\$ / { print substr($0, 3) } on && /^```$/ && n++ { exit }' README.md | grep .)
 {
     cat scripts/dist/check/rows.sh scripts/dist/check/typed.sh
-    echo "cat >install <<'TYPED'"
-    scripts/dist/typed.sh Tarball
-    echo TYPED
-    # The first session of the README. Its first command goes on in the background.
-    echo "cat >session <<'TYPED'"
-    awk '/^<!-- session -->/ { on = 1 } on && /^\$ / { print substr($0, 3) } on && /^```$/ && n++ { exit }' README.md
-    echo 'wait'
-    echo TYPED
+    printf "cat >install <<'TYPED'\n%s\nTYPED\n" "$install"
+    printf "cat >session <<'TYPED'\n%s\nwait\nTYPED\n" "$session"
     cat <<'END'
 try 'Debian 11: tar of docs/install.md' sh -e install
 try 'Debian 11: beadlock --version' beadlock --version

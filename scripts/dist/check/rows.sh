@@ -10,7 +10,7 @@ row() { # ok|skipped|failed WHAT DETAIL
 
 # What this machine lacks. In CI it is a failure.
 lacking() { # WHAT DETAIL
-    if [ -n "${CI-}" ]; then row failed "$1" "$2"; else row skipped "$1" "$2"; fi
+    case "${CI-}" in '' | 0 | false) row skipped "$1" "$2" ;; *) row failed "$1" "$2" ;; esac
 }
 
 got() { # PROGRAM [PACKAGE]: whether the program is there, or was to be had from Debian

@@ -49,7 +49,7 @@ has_all_sums() {
     cd "$DIST"
     sha256sum --check --strict --quiet SHA256SUMS
     sed 's/^[^ ]*  //' SHA256SUMS >"$work/summed"
-    find . -maxdepth 1 -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort >"$work/there"
+    find . -maxdepth 1 -type f ! -name SHA256SUMS ! -name '.*' | sed 's|^\./||' | LC_ALL=C sort >"$work/there"
     diff "$work/summed" "$work/there"
     echo "$(wc -l <SHA256SUMS) files"
 }
