@@ -36,6 +36,7 @@ rm "$doc/CHANGELOG.md" "$doc/LICENSE-APACHE" "$doc/LICENSE-MIT"
 mv "$doc/examples/examples"/* "$doc/examples"
 rmdir "$doc/examples/examples"
 mv "$tree/beadlock/cycle" "$doc/examples/cycle"
+sed -i 's#](\.\./go#](../../../../beadlock/go#g' "$doc/examples/cycle/README.md"
 mv "$tree/zsh/site-functions" "$tree/zsh/vendor-completions"
 find "$doc" -name '*.md' -exec sed -i -E \
     -e 's#\]\(((\.\./)*)CHANGELOG\.md#](\1changelog.gz#g' \

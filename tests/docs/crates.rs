@@ -110,8 +110,26 @@ fn a_packed_crate_has_what_its_page_shows_and_takes_its_siblings_as_they_are_pro
             assert_eq!(text(&dir), text(&checkout()), "{name}: {licence}");
         }
         assert!(!dir.join("tests").exists(), "{name}: tests of the testkit");
+        what_the_code_includes_is_there(name, &dir.join("src"));
         page_is_its_own(name, &dir);
         dependencies_are_pinned(name, word(package, "version"), package);
+    }
+}
+
+/// The folders of the files that the code takes in.
+fn what_the_code_includes_is_there(name: &str, folder: &Path) {
+    for entry in fs::read_dir(folder).expect("list").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            what_the_code_includes_is_there(name, &path);
+            continue;
+        }
+        let code = fs::read_to_string(&path).unwrap_or_default();
+        for rest in code.split("include_str!(").skip(1) {
+            let taken = rest.split('"').nth(1).unwrap_or_default();
+            let taken = folder.join(taken.rsplit_once('/').map_or("", |(folder, _)| folder));
+            assert!(taken.is_dir(), "{name} takes {} in", taken.display());
+        }
     }
 }
 
