@@ -79,9 +79,7 @@ fn both_packages_have_the_programs_and_what_they_install() {
         let mut rpm = scene.command(rpm);
         rpm.args(["--query", "--list", "--verbose", "--package"]);
         rpm.arg(dist.join(format!("beadlock-{version}-1.x86_64.rpm")));
-        let listed = Ended::from(run(rpm));
-        listed.expect(0, &[]);
-        let files = listed.out;
+        let files = Ended::from(run(rpm)).expect(0, &[]).out;
         let folder = files
             .lines()
             .find(|line| line.ends_with(" /usr/share/licenses/beadlock"));
