@@ -10,6 +10,13 @@
 
 target=$(scripts/target-dir.sh) || exit 1
 DIST=${BEADLOCK_DIST:-$target/dist}
+case $DIST in
+/*) ;;
+*)
+    echo "$0: BEADLOCK_DIST is $DIST; name the whole path, from / on" >&2
+    exit 2
+    ;;
+esac
 TOOLS=$target/dist-tools
 # The first of each in Cargo.toml is that of [workspace.package].
 VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)

@@ -153,6 +153,27 @@ fn without_a_target_directory_nothing_is_removed_and_nothing_started() {
 }
 
 #[test]
+fn make_dist_empties_only_a_directory_of_its_own() {
+    if tool("git").is_none() {
+        return;
+    }
+    let target = tempfile::tempdir().expect("a directory");
+    let scene = bench(&metadata(&target.path().display().to_string()), 0);
+    scene.write("theirs", "");
+    let dist = |place: &Path| {
+        let mut dist = scene.command(checkout().join("scripts/dist.sh"));
+        dist.env("BEADLOCK_DIST", place);
+        with_bench(&scene, dist)
+    };
+    dist(Path::new("relative")).expect(2, &["BEADLOCK_DIST is relative", "from / on"]);
+    dist(scene.path()).expect(1, &["was not made by this script"]);
+    assert!(scene.file("theirs").exists());
+    std::os::unix::fs::symlink(scene.path(), target.path().join("link")).expect("a link");
+    dist(&target.path().join("link")).expect(1, &["was not made by this script"]);
+    assert!(scene.file("theirs").exists());
+}
+
+#[test]
 fn a_directory_that_somebody_else_has_made_stays_as_it_is() {
     let scene = Scene::new();
     let target = scene.file("target");
