@@ -6,11 +6,7 @@ set -eu
 cd "$(dirname "$0")/../../.."
 . scripts/dist/check/rows.sh
 
-built=$(cat "$DIST/programs/revision") || true
-if [ "$built" != "$BEADLOCK_REVISION $SOURCE_DATE_EPOCH" ]; then
-    row failed 'the same twice' "the programs are of '$built', not of '$BEADLOCK_REVISION $SOURCE_DATE_EPOCH'; type: make dist"
-    exit 1
-fi
+is_of_this_commit 'the same twice' || exit 1
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

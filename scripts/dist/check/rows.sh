@@ -17,6 +17,15 @@ got() { # PROGRAM [PACKAGE]: whether the program is there, or was to be had from
     command -v "$1" >&2 || { [ "$(id -u)" = 0 ] && apt-get update -qq >&2 && scripts/apt-install.sh "${2:-$1}" >&2 && command -v "$1" >&2; }
 }
 
+# Whether the artefacts were built from this commit, where they are compared with a second build; else a failed row says so.
+is_of_this_commit() { # WHAT
+    built=$(cat "$DIST/programs/revision") || built=
+    [ "$built" = "$BEADLOCK_REVISION $SOURCE_DATE_EPOCH" ] || {
+        row failed "$1" "the artefacts are of '$built', not of '$BEADLOCK_REVISION $SOURCE_DATE_EPOCH'; type: make dist"
+        return 1
+    }
+}
+
 # A command that must succeed; the detail is the last line that it printed.
 try() { # WHAT COMMAND…
     what=$1
